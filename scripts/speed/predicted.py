@@ -5,11 +5,13 @@
 
 Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
 of ranks, with all ranks at work; then every configuration is planned with that profile and trained for
-a few steps. Run it on an idle machine.
+a few steps. A reference model's step is timed around both: the machine is calibrated again, and the
+configuration trained again, if its speed has changed. Run it on an idle machine.
 """
 
 import argparse
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -23,6 +25,8 @@ from compare import make_tokens, processor, wait_until_quiet
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
+STEADY = 0.08  # change of the machine's speed between calibration and training
+TRIES = 3
 # model_type, hidden, layers, heads, ffn
 MODELS = {
     "GPT 0.9M": ("gpt2", 128, 4, 4, 512),
@@ -41,7 +45,9 @@ HEAD = """\
 Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trireme doctor --calibrate`
 measures the throughput of the trainer's operations on this machine with one, two and four ranks at
 work; `trireme plan` predicts step times from that profile alone. Measured times are medians of the
-steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs.
+steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
+changes: a profile is measured again, and then the run, if a reference step ("{reference}") takes {steady:.0f} % more
+or less time around the run than around the calibration; after {tries} attempts the last one counts.
 """
 
 
@@ -95,6 +101,9 @@ CASES = [
     case("MoE 21M", 256, 2, 8, 4, "tensor = 2, data_shard = 2, expert = 2"),
     case("MoE 21M", 256, 1, 8, 4, pipeline("1F1B", ", data_shard = 2, expert = 2")),
 ]
+
+
+REFERENCE = case("GPT 5M", 256, 4, 4)
 
 
 def config(what, steps):
@@ -162,11 +171,42 @@ def measured(program, what, steps, folder):
     return statistics.median(json.loads(line)["step_seconds"] for line in lines[WARM_UP:])
 
 
-def predicted(program, what, folder):
+def predicted(program, what, profile, folder):
     (folder / "run.toml").write_text(config(what, 1))
-    ranks = str(what["ranks"])
-    out = run([program, "plan", "run.toml", "-n", ranks, "--gpu", f"{ranks}.json", "--json"], folder)
+    out = run([program, "plan", "run.toml", "-n", str(what["ranks"]), "--gpu", profile, "--json"], folder)
     return json.loads(out)["step"]
+
+
+class Machine:
+    """Its profiles by number of ranks, each with the reference step around its calibration."""
+
+    def __init__(self, program, folder):
+        self.program, self.folder, self.profiles = program, folder, {}
+
+    def around(self, work):
+        """(result of work, the longer and the shorter reference step before and after)."""
+        before = measured(self.program, REFERENCE, 5, self.folder)
+        result = work()
+        after = measured(self.program, REFERENCE, 5, self.folder)
+        return result, (max(before, after), min(before, after))
+
+    def calibrate(self, ranks):
+        name = next(n for i in itertools.count(1) if not (self.folder / (n := f"{ranks}-{i}.json")).exists())
+        command = on_ranks(ranks, [self.program, "doctor", "--calibrate", name])
+        _, speed = self.around(lambda: run(command, self.folder))
+        self.profiles[ranks] = name, speed
+
+    def measure(self, what, steps):
+        """(seconds, profile) of a configuration, both measured at one speed of the machine."""
+        for _ in range(TRIES):
+            if what["ranks"] not in self.profiles:
+                self.calibrate(what["ranks"])
+            name, of_profile = self.profiles[what["ranks"]]
+            took, of_run = self.around(lambda: measured(self.program, what, steps, self.folder))
+            if max(of_profile[0], of_run[0]) <= (1 + STEADY) * min(of_profile[1], of_run[1]):
+                break
+            del self.profiles[what["ranks"]]
+        return took, name
 
 
 def percentile(values, share):
@@ -191,25 +231,25 @@ def compare(options, folder):
     known = json.loads(kept.read_text()) if kept.exists() else {}
     cases = [c for c in CASES if options.only.lower() in f"{c['model']} {name_of(c)}".lower()]
     make_tokens(options, folder)
-    for ranks in sorted({c["ranks"] for c in cases}):
-        profile = f"{ranks}.json"
-        if not (folder / profile).exists():
-            run(on_ranks(ranks, [options.trireme, "doctor", "--calibrate", profile]), folder)
+    machine = Machine(options.trireme, folder)
     for what in cases:
         if str(what) not in known:
             if not options.quick:
                 wait_until_quiet(20)
-            known[str(what)] = measured(options.trireme, what, 4 if options.quick else 7, folder)
+            known[str(what)] = machine.measure(what, 4 if options.quick else 7)
             kept.write_text(json.dumps(known, indent=1))
-        yield what, predicted(options.trireme, what, folder), known[str(what)]
+        took, profile = known[str(what)]
+        yield what, predicted(options.trireme, what, profile, folder), took
 
 
 def main():
     options = arguments()
     options.trireme = str(pathlib.Path(options.trireme).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    lines = [HEAD.format(warm_up=WARM_UP)]
-    lines.append(f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores.\n")
+    reference = f"{REFERENCE['model']}, {REFERENCE['micro']} x {REFERENCE['seq']}"
+    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES)]
+    chosen = f', configurations with "{options.only}"' if options.only else ""
+    lines.append(f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores{chosen}.\n")
     lines.append("| model | tokens per micro-batch | micro-batches per step | ranks | layout | predicted s "
                  "| measured s | error |\n|---|---|--:|--:|---|--:|--:|--:|")  # fmt: skip
     print("\n".join(lines))
