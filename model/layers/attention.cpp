@@ -232,20 +232,21 @@ Tensor Attention::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBa
   const bool again = region_.recomputes_enter(recompute);
   Arena& entered = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
   saved.qkv = project(ctx, region_.enter(ctx, entered, x), batch.positions, saved);
-  if (again) saved.in = {.own = x};
+  if (again) saved.in = {.own = x, .inverse_scale = saved.in.inverse_scale};
   mix(ctx, batch, saved);
   return join(ctx, into, saved.mixed, saved);
 }
 
 void Attention::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
-  saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
+  saved.in.x = region_.enter(ctx, ctx.lasting(), x);
 }
 
 Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                            const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
-  const Tensor dmixed = out_.backward_input(ctx, d);
-  out_.backward_weight(ctx, d, dy, saved.out);
+  Linear::Gradient of_out(d, dy);
+  const Tensor dmixed = out_.backward_input(ctx, of_out);
+  out_.backward_weight(ctx, of_out, saved.out);
   if (sinks_) {
     ops::attention_sink_backward(ctx.stream, ctx.scratch,
                                  {.dsinks = sinks_->grad,
@@ -256,7 +257,7 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                                   .heads = heads_,
                                   .accumulate = Linear::gradient_accumulate(*sinks_)});
   }
-  const Tensor dqkv = ctx.lasting().take(saved.qkv.shape, dy.dtype);
+  const Tensor dqkv = in_.gradient_arena(ctx).take(saved.qkv.shape, dy.dtype);
   core_.backward(ctx,
                  {.dqkv = dqkv,
                   .dout = dmixed,
@@ -267,9 +268,10 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                  shape(batch));
   rotate(ctx, dqkv, batch.positions, true);
   if (spec_.qk_norm != QkNorm::kNone) normalize_backward(ctx, dqkv, saved);
-  const Tensor x = entered(ctx, region_, saved.in);
-  const Tensor dx = region_.start_enter_backward(ctx, in_.backward_input(ctx, dqkv));
-  in_.backward_weight(ctx, dqkv, {.x = x});
+  const Linear::Saved in = entered(ctx, region_, saved.in);
+  Linear::Gradient of_in(dqkv);
+  const Tensor dx = region_.start_enter_backward(ctx, in_.backward_input(ctx, of_in));
+  in_.backward_weight(ctx, of_in, in);
   region_.finish(ctx);
   return dx;
 }

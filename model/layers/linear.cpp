@@ -5,6 +5,11 @@
 #include "model/ops/gemm.h"
 
 namespace trireme {
+namespace {
+
+constexpr auto kValues = Float8Format::kE4M3, kGradients = Float8Format::kE5M2;
+
+}  // namespace
 
 void DeferredGradients::add(const ExecContext& ctx, std::initializer_list<Tensor> inputs,
                             Compute compute) {
@@ -20,23 +25,79 @@ void DeferredGradients::compute(ExecContext& ctx) {
   for (const Compute& compute : deferred_) compute(ctx);
 }
 
-// float8 operands must be contiguous along k: rows of a and columns of b are transposed if needed.
-void Linear::multiply(ExecContext& ctx, Tensor c, const Left& a, Tensor b,
-                      const ops::Gemm& how) const {
-  if (precision_ == MatmulPrecision::kNative) {
-    ops::gemm(ctx.stream, c, a.values, b, how);
-    return;
+Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part) const {
+  saved.x = x;
+  const Tensor y = into.take({x.rows(), out()}, x.dtype);
+  const Tensor bias = bias_ && part.index == 0 ? bias_->value : Tensor{};
+  if (!is_float8()) {
+    ops::gemm(ctx.stream, y, x, weight_.value, {.transpose_b = true, .bias = bias});
+    return y;
   }
+  saved.inverse_scale = ctx.saved.take({1}, DType::kF32);
   const Arena::Frame frame(ctx.scratch);
   const ops::Float8Matrix left =
-      ops::quantize(ctx.stream, ctx.scratch, a.values, a.format, how.transpose_a);
+      ops::quantize(ctx.stream, ctx.scratch, x, kValues, false, saved.inverse_scale);
   const ops::Float8Matrix right =
-      ops::quantize(ctx.stream, ctx.scratch, b, Float8Format::kE4M3, !how.transpose_b);
-  ops::gemm_float8(ctx.stream, ctx.scratch, {c, left, right, how.accumulate, how.bias});
+      ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, false);
+  ops::gemm_float8(ctx.stream, ctx.scratch, {y, left, right, ops::Accumulate::kReplace, bias});
+  return y;
 }
 
-Tensor entered(ExecContext& ctx, Region& region, const Linear::Saved& saved) {
-  return saved.own ? region.enter(ctx, ctx.lasting(), saved.own) : saved.x;
+// float8 operands must be contiguous along k: here w is transposed, in the weight gradient dy and
+// x.
+Tensor Linear::backward_input(ExecContext& ctx, Gradient& gradient) const {
+  const Tensor dy = gradient.dy;
+  const Tensor dx = ctx.scratch.take({dy.rows(), in()}, dy.dtype);
+  if (!is_float8()) {
+    ops::gemm(ctx.stream, dx, dy, weight_.value, {});
+    return dx;
+  }
+  gradient.transposed = ops::Float8Matrix::take(ctx.lasting(), kGradients, out(), dy.rows());
+  const Arena::Frame frame(ctx.scratch);
+  const ops::Float8Matrix left =
+      ops::quantize_both(ctx.stream, ctx.scratch, gradient.transposed, dy);
+  const ops::Float8Matrix right =
+      ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, true);
+  ops::gemm_float8(ctx.stream, ctx.scratch, {dx, left, right});
+  return dx;
+}
+
+void Linear::backward_weight(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const {
+  if (!ctx.deferred) {
+    add_gradients(ctx, gradient, saved);
+    return;
+  }
+  const ops::Float8Matrix& codes = gradient.transposed;
+  ctx.deferred->add(
+      ctx,
+      {is_float8() ? Tensor{} : gradient.dy, bias_ ? gradient.dsum : Tensor{}, codes.codes,
+       codes.inverse_scale, saved.x, saved.inverse_scale},
+      [this, gradient, saved](ExecContext& later) { add_gradients(later, gradient, saved); });
+}
+
+void Linear::add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const {
+  const ops::Accumulate accumulate = gradient_accumulate(weight_);
+  if (is_float8()) {
+    const Arena::Frame frame(ctx.scratch);
+    const ops::Float8Matrix right =
+        saved.inverse_scale ? ops::quantize_scaled(ctx.stream, ctx.scratch, saved.x, kValues, true,
+                                                   saved.inverse_scale)
+                            : ops::quantize(ctx.stream, ctx.scratch, saved.x, kValues, true);
+    ops::gemm_float8(ctx.stream, ctx.scratch,
+                     {weight_.grad, gradient.transposed, right, accumulate});
+  } else {
+    ops::gemm(ctx.stream, weight_.grad, gradient.dy, saved.x,
+              {.transpose_a = true, .accumulate = accumulate});
+  }
+  if (bias_) {
+    ops::bias_backward(ctx.stream, bias_->grad, gradient.dsum, gradient_accumulate(*bias_));
+  }
+}
+
+Linear::Saved entered(ExecContext& ctx, Region& region, const Linear::Saved& saved) {
+  Linear::Saved whole = saved;
+  if (saved.own) whole.x = region.enter(ctx, ctx.lasting(), saved.own);
+  return whole;
 }
 
 }  // namespace trireme

@@ -44,6 +44,18 @@ class Linear {
     // Instead of x if tokens are sharded: this rank's rows of x, from which Region::enter
     // recomputes x.
     Tensor own{};
+    // In float8, of x's codes in the forward, for those of its transpose; empty: not known.
+    Tensor inverse_scale{};
+  };
+  // The gradient of y, which both halves of a backward read.
+  struct Gradient {
+    explicit Gradient(Tensor y) : Gradient(y, y) {}
+    Gradient(Tensor y, Tensor sum) : dy(y), dsum(sum) {}
+    Tensor dy;
+    Tensor dsum;  // the gradient of the sum over ranks, if that is not dy
+    // In float8, of dy's transpose: backward_input makes it in ctx.lasting() for the weight
+    // gradient.
+    ops::Float8Matrix transposed{};
   };
   Linear(Weight& weight, Weight* bias, MatmulPrecision precision = MatmulPrecision::kNative)
       : weight_(weight), bias_(bias), precision_(precision) {}
@@ -51,39 +63,15 @@ class Linear {
   std::int64_t out() const { return weight_.value.shape[0]; }
   std::int64_t in() const { return weight_.value.shape[1]; }
 
-  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part = {}) const {
-    saved.x = x;
-    const Tensor y = into.take({x.rows(), out()}, x.dtype);
-    const bool with_bias = bias_ && part.index == 0;
-    multiply(ctx, y, {x, Float8Format::kE4M3}, weight_.value,
-             {.transpose_b = true, .bias = with_bias ? bias_->value : Tensor{}});
-    return y;
-  }
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part = {}) const;
   // The two halves are separate so that a caller can send dx before it computes the weight
-  // gradient, or defer the weight gradient (run.deferred): dy is then in ctx.lasting().
-  Tensor backward_input(ExecContext& ctx, Tensor dy) const {
-    const Tensor dx = ctx.scratch.take({dy.rows(), in()}, dy.dtype);
-    multiply(ctx, dx, {dy, Float8Format::kE5M2}, weight_.value, {});
-    return dx;
-  }
-  void backward_weight(ExecContext& ctx, Tensor dy, const Saved& saved) const {
-    backward_weight(ctx, dy, dy, saved);
-  }
-  // `dsum`: the gradient of the sum over ranks, if that is not dy.
-  void backward_weight(ExecContext& ctx, Tensor dy, Tensor dsum, const Saved& saved) const {
-    if (ctx.deferred) {
-      ctx.deferred->add(
-          ctx, {dy, dsum, saved.x},
-          [this, dy, dsum, x = saved.x](ExecContext& later) { add_gradients(later, dy, dsum, x); });
-    } else {
-      add_gradients(ctx, dy, dsum, saved.x);
-    }
-  }
-  // Computes the weight and bias gradients; x as in the forward.
-  void add_gradients(ExecContext& ctx, Tensor dy, Tensor dsum, Tensor x) const {
-    multiply(ctx, weight_.grad, {dy, Float8Format::kE5M2}, x,
-             {.transpose_a = true, .accumulate = gradient_accumulate(weight_)});
-    if (bias_) ops::bias_backward(ctx.stream, bias_->grad, dsum, gradient_accumulate(*bias_));
+  // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch.
+  Tensor backward_input(ExecContext& ctx, Gradient& gradient) const;
+  // x as in the forward.
+  void backward_weight(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
+  // Arena for dy. In float8 a weight gradient reads codes of dy, and only a bias's reads dy itself.
+  Arena& gradient_arena(const ExecContext& ctx) const {
+    return is_float8() && !bias_ ? ctx.scratch : ctx.lasting();
   }
 
   // The first gradient of a step replaces, later ones accumulate.
@@ -92,19 +80,16 @@ class Linear {
   }
 
  private:
-  struct Left {
-    Tensor values;
-    Float8Format format;  // format of `values` in float8; right operands are E4M3
-  };
-  void multiply(ExecContext& ctx, Tensor c, const Left& a, Tensor b, const ops::Gemm& how) const;
+  bool is_float8() const { return precision_ == MatmulPrecision::kFloat8; }
+  void add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
 
   Weight& weight_;
   Weight* bias_;
   MatmulPrecision precision_;
 };
 
-// The x that a forward saved inside a region; recomputed in ctx.lasting() if only this rank's rows
-// were saved.
-Tensor entered(ExecContext& ctx, Region& region, const Linear::Saved& saved);
+// What a forward saved inside a region, with x; recomputed in ctx.lasting() if only this rank's
+// rows were saved.
+Linear::Saved entered(ExecContext& ctx, Region& region, const Linear::Saved& saved);
 
 }  // namespace trireme

@@ -69,7 +69,7 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute
   const bool selective = recompute == Recompute::kSelective;
   Arena& entered = selective || again ? ctx.scratch : ctx.saved;
   saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, entered, x), saved.up);
-  if (again) saved.up = {.own = x};
+  if (again) saved.up = {.own = x, .inverse_scale = saved.up.inverse_scale};
   const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = down_.forward(ctx, passing, act, saved.down, region_.slice());
@@ -78,28 +78,31 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute
 
 void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
   saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, ctx.saved, x), saved.up);
-  saved.down.x = activate(ctx, ctx.saved, saved.pre);
+  saved.down = {.x = activate(ctx, ctx.saved, saved.pre)};
 }
 
 void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
-  saved.up = {.x = region_.enter(ctx, ctx.lasting(), x)};
+  saved.up.x = region_.enter(ctx, ctx.lasting(), x);
   saved.down.x = activate(ctx, ctx.lasting(), saved.pre);
 }
 
 Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
-  const Tensor dact = down_.backward_input(ctx, d);
-  down_.backward_weight(ctx, d, dy, saved.down);
-  const bool in_place = !gated_ && !ctx.deferred;
-  const Tensor dpre = in_place ? dact : ctx.lasting().take(saved.pre.shape, dy.dtype);
+  Linear::Gradient of_down(d, dy);
+  const Tensor dact = down_.backward_input(ctx, of_down);
+  down_.backward_weight(ctx, of_down, saved.down);
+  Arena& into = up_.gradient_arena(ctx);
+  const bool in_place = !gated_ && &into == &ctx.scratch;
+  const Tensor dpre = in_place ? dact : into.take(saved.pre.shape, dy.dtype);
   if (gated_) {
     ops::gate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
   } else {
     ops::activate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
   }
-  const Tensor x = entered(ctx, region_, saved.up);
-  const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, dpre));
-  up_.backward_weight(ctx, dpre, {.x = x});
+  const Linear::Saved up = entered(ctx, region_, saved.up);
+  Linear::Gradient of_up(dpre);
+  const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, of_up));
+  up_.backward_weight(ctx, of_up, up);
   region_.finish(ctx);
   return dx;
 }

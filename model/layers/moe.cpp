@@ -139,7 +139,7 @@ void Moe::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
 }
 
 Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
-  const Tensor x = entered(ctx, region_, saved.in);
+  const Tensor x = entered(ctx, region_, saved.in).x;
   const Tensor dall = region_.leave_backward(ctx, dy);
   const Tensor& weights = saved.routes.weights;
   const Tensor dweights = ctx.scratch.take(weights.shape, weights.dtype);
@@ -153,6 +153,7 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
                        .balance = spec_.balance_loss,
                        .z_loss = spec_.z_loss,
                        .scale = saved.scale});
+  Linear::Gradient of_router(dlogits);
   const Tensor dx = ctx.scratch.take(x.shape, dy.dtype);
   {
     const Arena::Frame frame(ctx.scratch);
@@ -161,7 +162,7 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
                       saved.rows);
     // The gradient through the router is whole on every rank of the region, which sums.
     if (region_.slice().index == 0) {
-      ops::add(ctx.stream, dx, dx, router_.backward_input(ctx, dlogits));
+      ops::add(ctx.stream, dx, dx, router_.backward_input(ctx, of_router));
     }
   }
   if (shared_) {
@@ -171,7 +172,7 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   }
   const Tensor entering = region_.start_enter_backward(ctx, dx);
   experts_.backward_weight(ctx, x, of_experts, saved.rows, saved.experts);
-  router_.backward_weight(ctx, dlogits, {.x = x});
+  router_.backward_weight(ctx, of_router, {.x = x});
   // The choice has no gradient.
   if (correction_bias_ && correction_bias_->first_gradient())
     ops::zero(ctx.stream, correction_bias_->grad);

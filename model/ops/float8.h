@@ -11,6 +11,11 @@ struct Float8Matrix {
   Tensor codes;          // [rows, columns / 4] I32: four codes per word, the first lowest
   Tensor inverse_scale;  // [1] F32, a power of two; NaN if a value was not finite
 
+  // Memory of `arena` for a matrix [rows, columns].
+  static Float8Matrix take(Arena& arena, Float8Format format, std::int64_t rows,
+                           std::int64_t columns) {
+    return {format, arena.take({rows, columns / 4}, DType::kI32), arena.take({1}, DType::kF32)};
+  }
   std::int64_t rows() const { return codes.rows(); }
   std::int64_t columns() const { return 4 * codes.width(); }
 };
@@ -20,7 +25,27 @@ inline constexpr std::int64_t kFloat8Multiple = 16;
 
 // Rounds `from` [rows, columns] bfloat16, or its transpose, to `format` in memory of `into`. The
 // scale is computed from the current largest magnitude ("current scaling"); see float8_scale. The
-// codes are the same on every device.
-Float8Matrix quantize(Stream&, Arena& accumulate, Tensor from, Float8Format format, bool transpose);
+// codes are the same on every device. `inverse_scale` [1] F32 receives the scale; empty: it is in
+// memory of `into` too.
+Float8Matrix quantize(Stream&, Arena& into, Tensor from, Float8Format format, bool transpose,
+                      Tensor inverse_scale = {});
+
+// The same with the scale of an earlier quantization of the same values to the same format, which
+// saves the pass for the largest magnitude.
+Float8Matrix quantize_scaled(Stream&, Arena& into, Tensor from, Float8Format format, bool transpose,
+                             Tensor inverse_scale);
+
+// Both orientations with one scale, the values read once for both: fills `transposed` and returns
+// `from` as it is, in memory of `into`, in the format and with the scale of `transposed`.
+Float8Matrix quantize_both(Stream&, Arena& into, const Float8Matrix& transposed, Tensor from);
+
+// The passes over `from` of one of these.
+struct Quantization {
+  Tensor from;
+  Float8Format format;
+  Tensor codes{}, transposed{};  // of `from` and of its transpose; at most one is empty
+  Tensor inverse_scale;
+  bool is_scaled = false;  // inverse_scale is given
+};
 
 }  // namespace trireme::ops

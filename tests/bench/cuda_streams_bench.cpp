@@ -160,6 +160,22 @@ void add_elementwise() {
           };
         });
   }
+  add("stream/quantize (float8), both", [](Operands& of) -> Work {
+    const Tensor x = of.random(activations());
+    return [=, &of] {
+      const Arena::Frame frame(of.scratch);
+      const auto transposed =
+          ops::Float8Matrix::take(of.scratch, Float8Format::kE5M2, width(), tokens());
+      ops::quantize_both(of.stream, of.scratch, transposed, x);
+    };
+  });
+  add("stream/quantize (float8), transposed, known scale", [](Operands& of) -> Work {
+    const Tensor x = of.random(activations()), scale = of.random({1}, kF32);
+    return [=, &of] {
+      const Arena::Frame frame(of.scratch);
+      ops::quantize_scaled(of.stream, of.scratch, x, Float8Format::kE4M3, true, scale);
+    };
+  });
 }
 
 void add_heads() {

@@ -25,14 +25,17 @@ float magnitude_of(const Tensor& from) {
 }
 
 template <Float8Format kFormat>
-void quantize_as(std::uint8_t* to, const Tensor& from, float scale, bool transpose) {
+void quantize_as(const Quantization& op, float scale) {
+  const Tensor& from = op.from;
   const Bf16* const values = from.as<Bf16>();
+  auto* const plain = reinterpret_cast<std::uint8_t*>(op.codes.data);
+  auto* const transposed = reinterpret_cast<std::uint8_t*>(op.transposed.data);
   const auto code = [scale](Bf16 value) {
     return to_float8<kFormat>(static_cast<float>(value) * scale);
   };
-  if (!transpose) {
+  if (transposed == nullptr) {
     parallel_for(from.count(), kFloat8Grain, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) to[i] = code(values[i]);
+      for (std::int64_t i = first; i < last; ++i) plain[i] = code(values[i]);
     });
     return;
   }
@@ -43,8 +46,11 @@ void quantize_as(std::uint8_t* to, const Tensor& from, float scale, bool transpo
                  for (std::int64_t row = 0; row < rows; row += kTile) {
                    const std::int64_t end = std::min(rows, row + kTile);
                    for (std::int64_t j = first * kTile; j < std::min(columns, last * kTile); ++j) {
-                     for (std::int64_t i = row; i < end; ++i)
-                       to[j * rows + i] = code(values[i * columns + j]);
+                     for (std::int64_t i = row; i < end; ++i) {
+                       const std::uint8_t made = code(values[i * columns + j]);
+                       transposed[j * rows + i] = made;
+                       if (plain != nullptr) plain[i * columns + j] = made;
+                     }
                    }
                  }
                });
@@ -60,14 +66,14 @@ std::array<float, 256> values_of(Float8Format format) {
 
 }  // namespace
 
-void quantize(Stream&, const Float8Matrix& to, Tensor from, Tensor /*parts*/, bool transpose) {
-  const Float8Scale factor = float8_scale(to.format, magnitude_of(from));
-  *to.inverse_scale.as<float>() = factor.inverse;
-  auto* const codes = reinterpret_cast<std::uint8_t*>(to.codes.data);
-  if (to.format == Float8Format::kE4M3) {
-    quantize_as<Float8Format::kE4M3>(codes, from, factor.scale, transpose);
+void quantize(Stream&, const Quantization& op, Tensor /*parts*/) {
+  float& inverse = *op.inverse_scale.as<float>();
+  if (!op.is_scaled) inverse = float8_scale(op.format, magnitude_of(op.from)).inverse;
+  const float scale = 1 / inverse;  // exact: a power of two, or NaN
+  if (op.format == Float8Format::kE4M3) {
+    quantize_as<Float8Format::kE4M3>(op, scale);
   } else {
-    quantize_as<Float8Format::kE5M2>(codes, from, factor.scale, transpose);
+    quantize_as<Float8Format::kE5M2>(op, scale);
   }
 }
 

@@ -4,7 +4,7 @@
 namespace trireme::ops::cpu {
 
 // `parts` is used by CUDA only.
-void quantize(Stream&, const Float8Matrix& to, Tensor from, Tensor parts, bool transpose);
+void quantize(Stream&, const Quantization& op, Tensor parts);
 
 // to [rows, columns] bfloat16, which represents every value exactly.
 void dequantize(Stream&, Tensor to, const Float8Matrix& from);

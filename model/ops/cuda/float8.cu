@@ -64,6 +64,12 @@ __device__ Float8Scale scale_of(unsigned bits) {
           __uint_as_float(static_cast<unsigned>(127 - shift) << 23)};
 }
 
+// The same from an inverse scale, a power of two or NaN.
+__device__ Float8Scale scale_of_inverse(float inverse) {
+  const unsigned bits = __float_as_uint(inverse);
+  return {bits >= 0x7f800000u ? inverse : __uint_as_float((254u << 23) - bits), inverse};
+}
+
 // The codes of four bfloat16 values, the first lowest.
 template <Float8Format kFormat>
 __device__ unsigned codes_of(uint2 pack, float scale) {
@@ -76,11 +82,13 @@ __device__ unsigned codes_of(uint2 pack, float scale) {
   return two(pack.x) | two(pack.y) << 16;
 }
 
-// One tile of the matrix, or of its transpose: each thread has four elements of four rows. The last
-// rows come first: they are still in L2.
-template <Float8Format kFormat, bool kTranspose>
-__global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, float* inverse_scale,
-                                                            const Bf16* from,
+enum class Orientation : std::uint8_t { kPlain, kTransposed, kBoth };
+
+// One tile of the matrix, of its transpose, or of both: each thread has four elements of four rows.
+// The last rows come first: they are still in L2. Without magnitudes inverse_scale is given.
+template <Float8Format kFormat, Orientation kOrientation>
+__global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* plain, unsigned* transposed,
+                                                            float* inverse_scale, const Bf16* from,
                                                             const unsigned* magnitudes,
                                                             int magnitude_count, int rows,
                                                             int columns) {
@@ -96,19 +104,24 @@ __global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, flo
       packs[i] = *reinterpret_cast<const uint2*>(from + std::int64_t{row + i} * columns + column);
     }
   }
-  const unsigned mine =
-      static_cast<int>(threadIdx.x) < magnitude_count ? magnitudes[threadIdx.x] : 0;
-  const Float8Scale factor = scale_of<kFormat>(over_block<kThreads>(mine, Larger{}));
-  if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse_scale = factor.inverse;
+  Float8Scale factor;
+  if (magnitude_count == 0) {
+    factor = scale_of_inverse(*inverse_scale);
+  } else {
+    const unsigned mine =
+        static_cast<int>(threadIdx.x) < magnitude_count ? magnitudes[threadIdx.x] : 0;
+    factor = scale_of<kFormat>(over_block<kThreads>(mine, Larger{}));
+    if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0) *inverse_scale = factor.inverse;
+  }
   unsigned words[4] = {};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     words[i] = codes_of<kFormat>(packs[i], factor.scale);
-    if constexpr (!kTranspose) {
-      if (within) codes[(std::int64_t{row + i} * columns + column) / 4] = words[i];
+    if constexpr (kOrientation != Orientation::kTransposed) {
+      if (within) plain[(std::int64_t{row + i} * columns + column) / 4] = words[i];
     }
   }
-  if constexpr (kTranspose) {
+  if constexpr (kOrientation != Orientation::kPlain) {
     __shared__ unsigned tile[kTile][kWords + 1];  // columns in different banks
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
@@ -121,37 +134,49 @@ __global__ __launch_bounds__(kThreads) void quantize_kernel(unsigned* codes, flo
     for (int j = y; j < kTile; j += kWords) {
       const int to_row = tile_column + j, to_column = tile_row + 4 * x;
       if (to_row < columns && to_column < rows)
-        codes[(std::int64_t{to_row} * rows + to_column) / 4] = tile[j][x];
+        transposed[(std::int64_t{to_row} * rows + to_column) / 4] = tile[j][x];
     }
   }
 }
 
-template <Float8Format kFormat, bool kTranspose>
-void quantize_as(const Stream& stream, const Float8Matrix& to, const Tensor& from,
-                 const Tensor& magnitudes) {
-  launch(quantize_kernel<kFormat, kTranspose>,
+template <Float8Format kFormat, Orientation kOrientation>
+void quantize_in(const Stream& stream, const Quantization& op, const Tensor& magnitudes) {
+  const Tensor& from = op.from;
+  launch(quantize_kernel<kFormat, kOrientation>,
          dim3(extent(parts(from.width(), kTile)), extent(parts(from.rows(), kTile))), kThreads, 0,
-         stream, reinterpret_cast<unsigned*>(to.codes.data), to.inverse_scale.as<float>(),
+         stream, reinterpret_cast<unsigned*>(op.codes.data),
+         reinterpret_cast<unsigned*>(op.transposed.data), op.inverse_scale.as<float>(),
          from.as<Bf16>(), reinterpret_cast<const unsigned*>(magnitudes.data),
-         static_cast<int>(magnitudes.count()), static_cast<int>(from.rows()),
+         magnitudes ? static_cast<int>(magnitudes.count()) : 0, static_cast<int>(from.rows()),
          static_cast<int>(from.width()));
+}
+
+template <Float8Format kFormat>
+void quantize_as(const Stream& stream, const Quantization& op, const Tensor& magnitudes) {
+  if (!op.transposed) {
+    quantize_in<kFormat, Orientation::kPlain>(stream, op, magnitudes);
+  } else if (!op.codes) {
+    quantize_in<kFormat, Orientation::kTransposed>(stream, op, magnitudes);
+  } else {
+    quantize_in<kFormat, Orientation::kBoth>(stream, op, magnitudes);
+  }
 }
 
 }  // namespace
 
-void quantize(Stream& stream, const Float8Matrix& to, Tensor from, Tensor magnitudes,
-              bool transpose) {
+void quantize(Stream& stream, const Quantization& op, Tensor magnitudes) {
+  const Tensor& from = op.from;
   require(aligned(sizeof(uint2), from), "quantize: from is not aligned to ", sizeof(uint2),
           " bytes");
-  launch(magnitude_kernel, dim3(extent(magnitudes.count())), kMagnitudeThreads, 0, stream,
-         reinterpret_cast<unsigned*>(magnitudes.data), reinterpret_cast<const uint2*>(from.data),
-         from.count() / 4);
-  if (to.format == Float8Format::kE4M3) {
-    transpose ? quantize_as<Float8Format::kE4M3, true>(stream, to, from, magnitudes)
-              : quantize_as<Float8Format::kE4M3, false>(stream, to, from, magnitudes);
+  if (magnitudes) {
+    launch(magnitude_kernel, dim3(extent(magnitudes.count())), kMagnitudeThreads, 0, stream,
+           reinterpret_cast<unsigned*>(magnitudes.data), reinterpret_cast<const uint2*>(from.data),
+           from.count() / 4);
+  }
+  if (op.format == Float8Format::kE4M3) {
+    quantize_as<Float8Format::kE4M3>(stream, op, magnitudes);
   } else {
-    transpose ? quantize_as<Float8Format::kE5M2, true>(stream, to, from, magnitudes)
-              : quantize_as<Float8Format::kE5M2, false>(stream, to, from, magnitudes);
+    quantize_as<Float8Format::kE5M2>(stream, op, magnitudes);
   }
 }
 

@@ -22,6 +22,12 @@ inline void fill_normal(Tensor tensor, const std::string& name, double scale = 1
   }
 }
 
+inline double dot(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < a.count(); ++i) sum += a.as<double>()[i] * b.as<double>()[i];
+  return sum;
+}
+
 // Memory and parameters for one layer under test.
 class LayerBench {
  public:

@@ -15,6 +15,8 @@ using ops::Float8Gemm;
 using ops::Float8Matrix;
 using ops::gemm_float8;
 using ops::quantize;
+using ops::quantize_both;
+using ops::quantize_scaled;
 
 constexpr Float8Format kFormats[] = {Float8Format::kE4M3, Float8Format::kE5M2};
 
@@ -197,6 +199,73 @@ TEST(Quantize, of_zeros_is_zeros_and_of_what_is_not_finite_no_number) {
   });
 }
 
+// By its bits: NaN too.
+void expect_same(const Copied& got, const Copied& expected) {
+  EXPECT_EQ(got.codes, expected.codes);
+  EXPECT_EQ(std::memcmp(&got.inverse, &expected.inverse, 4), 0)
+      << got.inverse << ", expected " << expected.inverse;
+}
+
+TEST(Quantize, in_both_orientations_or_with_a_known_scale_has_the_bits_of_two_passes_each) {
+  on_every_platform([](Stream& stream) {
+    Arena arena(4 << 20, stream.device());
+    const Shape shapes[] = {{16, 16}, {48, 80}, {112, 16}, {16, 208}, {64, 192}, {400, 272}};
+    for (const Shape& shape : shapes) {
+      for (const Float8Format format : kFormats) {
+        for (const double special : {1.0, 0.0, 3e38, 1e-37, kNan, -kInfinity}) {
+          SCOPED_TRACE(say(name_of(format), " of ", shape, " with ", special));
+          Values values = special == 0 ? Values(static_cast<std::size_t>(shape.count()), 0)
+                                       : random_values(shape.count(), 5, DType::kBf16, 3e-3);
+          values[static_cast<std::size_t>(shape.count() - 3)] = special;
+          const Held from(stream, shape, DType::kBf16, values);
+          arena.reset();
+          const Copied plain = copied(stream, quantize(stream, arena, from, format, false));
+          const Copied turned = copied(stream, quantize(stream, arena, from, format, true));
+          const Float8Matrix transposed = Float8Matrix::take(arena, format, shape[1], shape[0]);
+          const Float8Matrix made = quantize_both(stream, arena, transposed, from);
+          EXPECT_EQ(made.rows(), shape[0]);
+          EXPECT_EQ(made.columns(), shape[1]);
+          EXPECT_EQ(made.format, format);
+          expect_same(copied(stream, made), plain);
+          expect_same(copied(stream, transposed), turned);
+          const Tensor kept = arena.take({1}, DType::kF32);
+          expect_same(copied(stream, quantize(stream, arena, from, format, false, kept)), plain);
+          for (const bool transpose : {false, true}) {
+            expect_same(
+                copied(stream, quantize_scaled(stream, arena, from, format, transpose, kept)),
+                transpose ? turned : plain);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Quantize, takes_on_a_planning_stream_what_it_takes_and_records_its_passes) {
+  on_every_platform([](Stream& stream) {
+    Arena arena(1 << 20, stream.device()), planned = Arena::unbounded(stream.device());
+    std::vector<PlannedOp> recorded;
+    Tally tally{.ops = &recorded};
+    Stream planning(stream.device(), tally);
+    const Shape shape{160, 96};
+    const Held from(stream, shape, DType::kBf16);
+    const auto make = [&](Stream& on, Arena& memory) {
+      const Float8Matrix transposed = Float8Matrix::take(memory, kFormats[1], shape[1], shape[0]);
+      const Float8Matrix plain = quantize_both(on, memory, transposed, from);
+      quantize_scaled(on, memory, from, kFormats[1], true, plain.inverse_scale);
+    };
+    make(stream, arena);
+    make(planning, planned);
+    EXPECT_EQ(planned.peak(), arena.peak());
+    EXPECT_EQ(planned.used(), arena.used());
+    const auto count = static_cast<double>(shape.count());
+    ASSERT_EQ(recorded.size(), 3u);
+    EXPECT_EQ(recorded[0].bytes, 2 * count);        // the largest magnitude
+    EXPECT_EQ(recorded[1].bytes, (2 + 2) * count);  // both codes
+    EXPECT_EQ(recorded[2].bytes, (2 + 1) * count);
+  });
+}
+
 // On every platform that has such products.
 template <class Body>
 void on_every_platform_with_products(const Body& body) {
@@ -324,6 +393,9 @@ TEST(GemmFloat8, refuses_what_no_library_multiplies) {
     EXPECT_THROW(made({16, 24}, kFormats[0]), Error);
     EXPECT_THROW(made({8, 32}, kFormats[0]), Error);
     EXPECT_THROW(quantize(stream, arena, held({16, 16}, DType::kF32), kFormats[0], false), Error);
+    EXPECT_THROW(
+        quantize_both(stream, arena, made({16, 32}, kFormats[0]), held({16, 32}, DType::kBf16)),
+        Error);
     const Float8Matrix a = made({16, 32}, kFormats[0]), gradient = made({16, 32}, kFormats[1]);
     const Tensor c = held({16, 16}, DType::kBf16), wide = held({16, 16}, DType::kF32);
     const Tensor bias = held({16}, DType::kBf16);

@@ -156,9 +156,9 @@ TEST(DeferredGradients, are_not_made_from_a_tensor_that_will_not_last) {
   Stream stream;
   DeferredGradients deferred;
   trireme::ExecContext ctx{stream, keep, scratch, &deferred};
-  EXPECT_NO_THROW(linear.backward_weight(ctx, kept, {kept}));
-  EXPECT_THROW(linear.backward_weight(ctx, temporary, {kept}), Error);
-  EXPECT_THROW(linear.backward_weight(ctx, kept, {temporary}), Error);
+  EXPECT_NO_THROW(linear.backward_weight(ctx, Linear::Gradient(kept), {kept}));
+  EXPECT_THROW(linear.backward_weight(ctx, Linear::Gradient(temporary), {kept}), Error);
+  EXPECT_THROW(linear.backward_weight(ctx, Linear::Gradient(kept), {temporary}), Error);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 using test::fill;
 using test::float8_spec_of;
+using test::kMicroBatches;
 using test::spec_of;
 
 using EngineTest = test::OnDevice;
@@ -263,6 +264,25 @@ TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recompute
     for (std::size_t i = 0; i < half.losses.size(); ++i) {
       // Three bits of mantissa in the factors of products with 32 terms and more.
       EXPECT_NEAR(eighth.losses[i], half.losses[i], 0.02 * half.losses[i]) << family;
+    }
+  }
+}
+
+// Codes and scales are kept from one half of a linear layer's work to the other.
+TEST_F(EngineTest, float8_has_the_same_bits_where_weight_gradients_are_deferred) {
+  if (const std::string reason = test::why_no_float8(); !reason.empty()) GTEST_SKIP() << reason;
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = float8_spec_of(family);
+    spec.micro_batches = kMicroBatches;
+    const Trained expected = trained(spec, 2);
+    spec.parallelism.schedule = "ZBH1";
+    for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      spec.activation_checkpoint.mode = mode;
+      SCOPED_TRACE(say(family, " ", kRecomputeNames[static_cast<int>(mode)]));
+      const Trained found = trained(spec, 2);
+      EXPECT_TRUE(found.plan_held);
+      EXPECT_EQ(found.losses, expected.losses);
+      EXPECT_EQ(found.last_weights, expected.last_weights);
     }
   }
 }

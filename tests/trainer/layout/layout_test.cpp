@@ -250,8 +250,37 @@ TEST(LayoutInBfloat16, stays_within_its_roundings) {
   }
 }
 
+EngineSpec spec_in_float8(const Case& c) {
+  EngineSpec spec = spec_of(c);
+  spec.compute = DType::kBf16;
+  spec.precision = MatmulPrecision::kFloat8;
+  spec.model.intermediate_size = 64;  // in halves of a multiple of 16
+  return spec;
+}
+
+// The loss and the norm of each step, which are near the reference's or equal to them.
+std::vector<double> course_in_float8(const Case& c, const Reference& reference, bool exact) {
+  SCOPED_TRACE(name_of(c));
+  const EngineSpec spec = spec_in_float8(c);
+  const RankGroups groups(tests::world(), c.layout, spec.model);
+  Trainer shared(spec, groups);
+  std::vector<double> course;
+  for (int step = 1; step <= 3; ++step) {
+    const Reference::Step& expected = reference.steps[step - 1];
+    tests::fill(shared.engine, static_cast<std::uint64_t>(step));
+    course.push_back(compute_gradients(shared.engine, expected.valid));
+    EXPECT_NEAR(course.back(), expected.loss, exact ? 0 : 0.01 * expected.loss);
+    if (exact) expect_gradients(shared.engine.model().params(), expected.gradients, 0);
+    course.push_back(apply_update(shared.engine, 1e-3, step).grad_norm);
+    EXPECT_NEAR(course.back(), expected.norm, exact ? 0 : 0.05 * expected.norm);
+    EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
+  }
+  return course;
+}
+
 // Scales are made from a micro-batch's tensors, of which data ranks and stages have whole ones:
-// the bits of one rank. A tensor rank has a part and its own scale: within float8's three bits.
+// the bits of one rank. A tensor rank has a part and its own scale: within float8's three bits, and
+// the same whatever is recomputed or entered again.
 TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
   const int ranks = tests::world().size();
   for (const std::int64_t tensor : {1, 2}) {
@@ -264,33 +293,28 @@ TEST(LayoutInFloat8, has_the_bits_of_one_rank_but_for_a_tensor_split) {
              .layout = {},
              .micro_batches = 8,
              .reproducible = data > 1};
-      const auto spec_in_float8 = [&] {
-        EngineSpec spec = spec_of(c);
-        spec.compute = DType::kBf16;
-        spec.precision = MatmulPrecision::kFloat8;
-        spec.model.intermediate_size = 64;  // in halves of a multiple of 16
-        return spec;
-      };
-      const Reference reference = tests::trained_alone(spec_in_float8(), 3);
+      const Reference reference = tests::trained_alone(spec_in_float8(c), 3);
       c.layout.tensor = tensor;
       c.layout.pipeline = pipeline;
       if (pipeline > 1 && data == 1) c.layout.schedule = "ZBH1";
       c.layout.data_shard = data;
-      SCOPED_TRACE(name_of(c));
-      const EngineSpec spec = spec_in_float8();
-      const RankGroups groups(tests::world(), c.layout, spec.model);
-      Trainer shared(spec, groups);
-      for (int step = 1; step <= 3; ++step) {
-        const Reference::Step& expected = reference.steps[step - 1];
-        tests::fill(shared.engine, static_cast<std::uint64_t>(step));
-        EXPECT_NEAR(compute_gradients(shared.engine, expected.valid), expected.loss,
-                    tensor == 1 ? 0 : 0.01 * expected.loss);
-        if (tensor == 1) {
-          expect_gradients(shared.engine.model().params(), expected.gradients, 0);
+      for (const bool sequence : {false, true}) {
+        if (sequence && tensor == 1) continue;
+        c.layout.sequence = sequence;
+        std::vector<double> course;
+        for (const Recompute mode : {Recompute::kSelective, Recompute::kNone, Recompute::kFull}) {
+          c.recompute = mode;
+          const std::vector<double> found = course_in_float8(c, reference, tensor == 1);
+          if (course.empty()) course = found;
+          EXPECT_EQ(found, course) << name_of(c);
         }
-        EXPECT_NEAR(apply_update(shared.engine, 1e-3, step).grad_norm, expected.norm,
-                    tensor == 1 ? 0 : 0.05 * expected.norm);
-        EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
+      }
+      c.recompute = Recompute::kNone;
+      c.layout.sequence = false;
+      for (const std::int64_t zero : {0, 2, 3}) {
+        if (data == 1 || tensor > 1) continue;
+        c.layout.zero = zero;
+        course_in_float8(c, reference, true);
       }
     }
   }

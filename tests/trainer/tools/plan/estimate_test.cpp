@@ -65,21 +65,21 @@ TEST(Estimate, DocumentMasksTakeOurOwnAttentionAndHopperAlways) {
   EXPECT_DOUBLE_EQ(masked_to_whole(find_profile("H100")), 1);
 }
 
-// Of each of three products both operands, twice read in 16 bits and once written in 8.
+// Both operands of three products are read in 16 bits, for the largest magnitude and for codes of
+// 8: weights twice; inputs twice, with one magnitude; gradients once, for two codes.
 TEST(Estimate, Float8PaysForItsQuantization) {
   const DeviceProfile h100 = find_profile("H100");
   Workload work = of({}, 1);
   const double half = estimate_step(work, h100).parts.streams;
   work.spec.precision = MatmulPrecision::kFloat8;
   const double tokens = 4096, hidden = 4096, intermediate = 16384;
-  double elements = 0, passes = 0;
+  double bytes = 0, passes = 0;
   for (const auto& [out, in] :
        {std::pair{3 * hidden, hidden}, std::pair{hidden, hidden},
         std::pair{2 * intermediate, hidden}, std::pair{hidden, intermediate}}) {
-    elements += 2 * (tokens * in + tokens * out + out * in);
-    passes += 6 * 2;
+    bytes += 16 * (8 * tokens * in + 6 * tokens * out + 10 * out * in);
+    passes += 3 + 2 + 4;
   }
-  const double bytes = 16 * 5 * elements;
   const double more = estimate_step(work, h100).parts.streams - half;
   EXPECT_NEAR(
       more,
