@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 namespace trireme::data {
@@ -38,6 +39,19 @@ inline std::size_t character_size(std::string_view text) {
   if (lead == 0xF0 && byte(1) < 0x90) return 0;   // overlong
   if (lead == 0xF4 && byte(1) >= 0x90) return 0;  // above U+10FFFF
   return lead < 0xF5 && follows(1) && follows(2) && follows(3) ? 4 : 0;
+}
+
+inline constexpr std::string_view kReplacementCharacter = "\uFFFD";
+
+// `text` with the replacement character in place of every byte that begins no character.
+inline std::string well_formed(std::string_view text) {
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t size = character_size(text);
+    all += size > 0 ? text.substr(0, size) : kReplacementCharacter;
+    text.remove_prefix(size > 0 ? size : 1);
+  }
+  return all;
 }
 
 // Size in bytes of the first character of `text` if it is Unicode white space, otherwise 0.

@@ -378,7 +378,7 @@ def verify(hour):
              "model": {"num_hidden_layers": 2, "vocab_size": 4096}}
     window = {"model": {"sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"]}}
     few = {"model": {"num_experts": 8, "num_experts_per_tok": 2}}
-    names = ("1.5B",) if hour.small else ("30B-A3B", "OLMo 2 1B", "Gemma 3 1B", "124M", "1.5B")
+    names = ("1.5B",) if hour.small else ("124M", "OLMo 2 1B", "Gemma 3 1B", "1.5B", "30B-A3B")
     for dtype, name in itertools.product(("bfloat16", "float32"), names):
         label = f"{name}, 2 layers, dropout, {dtype}"
         parts = [model(hour, name), hour.token_file(1000), {"training": {"dtype": dtype}},
@@ -477,8 +477,8 @@ STAGES = {
     "streams": Stage("memory-bound kernels next to their floors; a profile for trireme plan --gpu", 60, streams),
     "train": Stage(f"{STEPS} steps at 124M to 8B, of six families: graphs, float8, document masks", 360, train),
     "pytorch": Stage("the same steps in PyTorch", 150, pytorch),
-    "verify": Stage("loss and gradients against float64 on the CPU", 60, verify),
-    "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=8),
+    "verify": Stage("loss and gradients against float64 on the CPU", 170, verify),
+    "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=4),  # more wait for each other
     "profile": Stage("one step: the GPU's share, and kernels by time", 60, profile),
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A trained model continues text and is measured as its run measured it."""
 import re
+import subprocess
 
 from support import check, events, fact, main, metrics, note
 
@@ -52,6 +53,15 @@ def the_same_seed_gives_the_same_text(workshop):
     check(cold[0] == cold[1], cold)
     only = generated(workshop, *ask, "--top-k=1", "--seed=3")
     check(only == cold[0], "top-k 1 is not temperature 0:", [only, cold[0]])
+
+
+@fact
+def what_a_model_draws_is_printed_as_text(workshop):
+    short_run(workshop)
+    command = [workshop.trireme, "generate", "run", "--threads=1", "--prompt=é ", "--temperature=100", "--max-tokens=200"]
+    done = subprocess.run(command, cwd=workshop.folder, env=workshop.env, capture_output=True, check=True)
+    text = done.stdout.decode()  # fails if it is no UTF-8
+    check(text.startswith("é ") and "\N{REPLACEMENT CHARACTER}" in text, repr(text))
 
 
 @fact

@@ -5,8 +5,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "data/utf8.h"
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/loop/generation.h"
@@ -37,8 +39,10 @@ std::size_t unfinished(const std::string& text) {
   return 0;
 }
 
+// A model of bytes may draw ones that are no text.
 void print(const std::string& text, std::size_t& printed, std::size_t end) {
-  std::fwrite(text.data() + printed, 1, end - printed, stdout);
+  const std::string part = data::well_formed(std::string_view(text).substr(printed, end - printed));
+  std::fwrite(part.data(), 1, part.size(), stdout);
   std::fflush(stdout);
   printed = end;
 }
