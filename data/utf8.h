@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,13 +44,27 @@ inline std::size_t character_size(std::string_view text) {
 
 inline constexpr std::string_view kReplacementCharacter = "\uFFFD";
 
-// `text` with the replacement character in place of every byte that begins no character.
+// Bytes at the start of `text`, which begins no character, that one replacement character stands
+// for: as many as a character could begin with ("maximal subpart", Unicode 15, section 3.9).
+inline std::size_t ill_formed_size(std::string_view text) {
+  constexpr std::string_view kEnds[] = {"\x80",     "\x80\x80",     "\x90\x80",
+                                        "\xA0\x80", "\x80\x80\x80", "\x90\x80\x80"};
+  for (std::size_t size = std::min<std::size_t>(3, text.size()); size > 1; --size) {
+    for (const std::string_view end : kEnds) {
+      if (character_size(std::string(text.substr(0, size)) += end) == size + end.size())
+        return size;
+    }
+  }
+  return 1;
+}
+
+// `text` with replacement characters in place of what is not well-formed, as Python decodes it.
 inline std::string well_formed(std::string_view text) {
   std::string all;
   while (!text.empty()) {
     const std::size_t size = character_size(text);
     all += size > 0 ? text.substr(0, size) : kReplacementCharacter;
-    text.remove_prefix(size > 0 ? size : 1);
+    text.remove_prefix(size > 0 ? size : ill_formed_size(text));
   }
   return all;
 }
