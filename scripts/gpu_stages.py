@@ -478,7 +478,7 @@ STAGES = {
     "train": Stage(f"{STEPS} steps at 124M to 8B, of six families: graphs, float8, document masks", 360, train),
     "pytorch": Stage("the same steps in PyTorch", 150, pytorch),
     "verify": Stage("loss and gradients against float64 on the CPU", 170, verify),
-    "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=4),  # more wait for each other
+    "sanitizer": Stage("compute-sanitizer on the op tests", 180, sanitizer, at_once=4),  # with 8, large suites time out
     "profile": Stage("one step: the GPU's share, and kernels by time", 60, profile),
 }
 

@@ -21,8 +21,8 @@ struct HeadBoxes {
   int rows = 0;            // up to 256
 };
 
-// Of matrices [matrices, rows, columns], columns a multiple of 64: a box is 64 columns of
-// `box_rows` rows, whose number among the columns' is `head`, of `batch` among the matrices.
+// Boxes of [box_rows, 64] of matrices [matrices, rows, columns], columns a multiple of 64. For
+// load_box(), a matrix is a sequence, and each 64 of its columns are a head.
 inline HeadBoxes column_boxes(const void* first, std::int64_t matrices, std::int64_t rows,
                               std::int64_t columns, int box_rows) {
   return {.first = first,

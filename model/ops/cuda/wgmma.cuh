@@ -194,10 +194,10 @@ __device__ __forceinline__ void publish_writes() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// Starts the copy of a row from shared memory to device memory, or its addition there, which rounds
-// as float32 but takes subnormal numbers for zero. Both are aligned to, and `bytes` a multiple of,
-// 16 bytes; this and all other threads that wrote the row have published it. Of one thread, which
-// waits for its reads before the row is overwritten or the block ends.
+// Starts the copy of a row from shared to device memory, or its addition there in float32, where
+// subnormal numbers count as zero. Addresses and `bytes` are multiples of 16; all threads that
+// wrote the row have called publish_writes(). The one thread that calls it calls wait_rows() before
+// the row is overwritten or the block ends.
 __device__ __forceinline__ void store_row(void* to, const void* row, int bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
                "r"(shared_address(row)), "r"(bytes)

@@ -145,7 +145,7 @@ bool has_bits(const Tensor& got, const Tensor& expected) {
   return got.bytes() == expected.bytes() && std::memcmp(got.data, expected.data, got.bytes()) == 0;
 }
 
-// Whatever is kept of codes and scales: the bits of operands that each product quantizes anew.
+// Kept codes and scales give the bits of products that quantize all their operands again.
 TEST(Linear, in_float8_has_the_bits_of_operands_quantized_for_each_product) {
   using F = Float8Format;
   for (const bool with_bias : {false, true}) {

@@ -28,7 +28,7 @@ const CalibrationSizes& of_cpu() {
       .updated = std::int64_t{1} << 21,
       .much = std::int64_t{1} << 20,
       .little = std::int64_t{1} << 16,
-      // Three times the last cache of eight cores of a server: the weights of a step are in none.
+      // Three times a last-level cache of 32 MiB: in a step, weights come from memory.
       .spread = 96 * kMega,
       .arena = 256 * kMega,
       .activations = kMega / 2,
