@@ -109,7 +109,7 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
 }
 
 ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
-  const std::int64_t window = spec_.window < batch.seq_len ? spec_.window : 0;
+  const std::int64_t window = spec_.window < batch.whole_seq_len() ? spec_.window : 0;
   return {.batch = batch.sequences,
           .seq = batch.seq_len,
           .heads = heads_,
@@ -119,10 +119,6 @@ ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
           .soft_cap = spec_.soft_cap,
           .dropout = spec_.dropout.with(batch.dropout_words),
           .first_head = heads_.heads * region_.slice().index};
-}
-
-Tensor Attention::first_seen(const MicroBatch& batch) const {
-  return shape(batch).window > 0 ? batch.window_start : batch.document_start;
 }
 
 Tensor Attention::normalize(ExecContext& ctx, Tensor qkv, Saved& saved) const {
@@ -216,7 +212,7 @@ void Attention::mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   const Tensor qkv = saved.qkv;
   saved.mixed = ctx.saved.take({qkv.rows(), heads_.query()}, qkv.dtype);
   saved.lse = ctx.saved.take({qkv.rows(), heads_.heads}, accumulator_of(qkv.dtype));
-  core_.forward(ctx, saved.mixed, saved.lse, qkv, first_seen(batch), shape(batch));
+  core_.forward(ctx, saved.mixed, saved.lse, qkv, batch, shape(batch));
   if (sinks_) ops::attention_sink(ctx.stream, saved.mixed, saved.lse, sinks_->value, heads_);
 }
 
@@ -258,14 +254,15 @@ Tensor Attention::backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch,
                                   .accumulate = Linear::gradient_accumulate(*sinks_)});
   }
   const Tensor dqkv = in_.gradient_arena(ctx).take(saved.qkv.shape, dy.dtype);
+  const ops::AttentionShape how = shape(batch);
   core_.backward(ctx,
                  {.dqkv = dqkv,
                   .dout = dmixed,
                   .out = saved.mixed,
                   .qkv = saved.qkv,
                   .lse = saved.lse,
-                  .first_seen = first_seen(batch)},
-                 shape(batch));
+                  .first_seen = batch.first_seen(how.window > 0)},
+                 batch, how);
   rotate(ctx, dqkv, batch.positions, true);
   if (spec_.qk_norm != QkNorm::kNone) normalize_backward(ctx, dqkv, saved);
   const Linear::Saved in = entered(ctx, region_, saved.in);

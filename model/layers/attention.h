@@ -12,7 +12,8 @@
 namespace trireme {
 
 // The product of queries with keys and values: the extension point for context parallelism, where
-// the tokens of a sequence are sharded. This base class handles unsharded sequences.
+// the tokens of a sequence are sharded (MicroBatch::share). This base class handles unsharded
+// sequences. `shape` is of this rank's tokens.
 class AttentionCore {
  public:
   AttentionCore() = default;
@@ -20,11 +21,12 @@ class AttentionCore {
   AttentionCore& operator=(const AttentionCore&) = delete;
   virtual ~AttentionCore() = default;
 
-  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
-                       const ops::AttentionShape& shape) {
-    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, first_seen, shape);
+  virtual void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv,
+                       const MicroBatch& batch, const ops::AttentionShape& shape) {
+    ops::attention(ctx.stream, ctx.scratch, out, lse, qkv, batch.first_seen(shape.window > 0),
+                   shape);
   }
-  virtual void backward(ExecContext& ctx, const ops::AttentionBackward& how,
+  virtual void backward(ExecContext& ctx, const ops::AttentionBackward& how, const MicroBatch&,
                         const ops::AttentionShape& shape) {
     ops::attention_backward(ctx.stream, ctx.scratch, how, shape);
   }
@@ -95,7 +97,6 @@ class Attention {
   void mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Tensor join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved) const;
   ops::AttentionShape shape(const MicroBatch& batch) const;
-  Tensor first_seen(const MicroBatch& batch) const;
 
   Region& region_;
   AttentionCore& core_;

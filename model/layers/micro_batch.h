@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 
 #include "model/tensor/tensor.h"
 
@@ -13,14 +14,40 @@ struct RouterSink {
   explicit operator bool() const { return static_cast<bool>(losses); }
 };
 
+// Whether the queries of a rank see any key of another: [reader, holder], in host memory. Empty:
+// supposed of all, on a planning stream.
+struct ReadersOfRanks {
+  std::span<const std::uint8_t> reads = {};
+  std::int64_t ranks = 1;
+  bool operator()(std::int64_t reader, std::int64_t holder) const {
+    return reads.empty() || reads[static_cast<std::size_t>(reader * ranks + holder)] != 0;
+  }
+};
+
+// What a rank knows of the sequences that it shares with others, with context parallelism: what the
+// rank's AttentionCore reads. Shares are equally long; a rank has its rows of every sequence, in
+// ascending order. The micro-batch has the tokens of this rank's share or, if only attention's work
+// is shared, of whole sequences.
+struct SequenceShare {
+  std::int64_t seq_len = 0;  // of a whole sequence; 0: no sequence is shared
+  Tensor rows = {};          // [sequences share] I32: row in its sequence of each token of the share
+  Tensor rows_of_ranks = {};  // [ranks, sequences share] I32: the same of all ranks
+  // The order of gathered tokens, [ranks, sequences share], and that of whole sequences,
+  // [sequences, seq_len]: the index in the one of each token of the other, I32.
+  Tensor gathered_of_whole = {}, whole_of_gathered = {};
+  // MicroBatch's of whole sequences.
+  Tensor document_start = {}, window_start = {}, dropout_words = {};
+  ReadersOfRanks readers = {}, window_readers = {};
+};
+
 // The inputs of a micro-batch on the device, sequence by sequence. Views: the memory must stay
 // valid until its backward.
 struct MicroBatch {
-  std::int64_t sequences = 1, seq_len = 1;
+  std::int64_t sequences = 1, seq_len = 1;  // seq_len: this rank's tokens of a sequence
   Tensor ids = {};             // [tokens] I32; used on the first stage
   Tensor targets = {};         // [tokens] I32; used on the last stage; -1: no target
   Tensor positions = {};       // [tokens] I32: position of the token in its document
-  Tensor document_start = {};  // [tokens] I32: start of its document in its sequence
+  Tensor document_start = {};  // [tokens] I32: row at which its document starts in its sequence
   bool documents = true;       // false: every sequence is one document
   // [tokens] I32: first token that a layer with a sliding window sees; made by the stage.
   Tensor window_start = {};
@@ -29,7 +56,14 @@ struct MicroBatch {
   Tensor scale = {};         // [1] F64, empty: 1; scale of the tokens' losses for their gradients
   Tensor router_scale = {};  // the same of routers' losses
   RouterSink routers = {};
+  SequenceShare share = {};
+
   std::int64_t tokens() const { return sequences * seq_len; }
+  std::int64_t whole_seq_len() const { return share.seq_len > 0 ? share.seq_len : seq_len; }
+  // [tokens] I32: row of each token in its sequence; empty: the micro-batch has whole sequences.
+  Tensor rows() const { return share.seq_len > seq_len ? share.rows : Tensor{}; }
+  // [tokens] I32: first row of its sequence that a token sees, in a layer with a window or without.
+  Tensor first_seen(bool has_window) const { return has_window ? window_start : document_start; }
 };
 
 }  // namespace trireme

@@ -56,9 +56,10 @@ ExpertsSpec experts_spec(const MoeSpec& spec) {
 }  // namespace
 
 Moe::Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
-         TokenExchange& exchange)
+         TokenExchange& exchange, SequenceRanks& sequence)
     : spec_(spec),
       region_(region),
+      sequence_(sequence),
       router_weight_(declare_router(params, name, spec, region)),
       router_bias_(declare_router_bias(params, name, spec, region)),
       correction_bias_(declare_correction_bias(params, name, spec, region)),
@@ -92,13 +93,19 @@ void Moe::choose(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sav
   ops::order_by_expert(ctx.stream, saved.rows, saved.routes.experts);
   saved.counts = ctx.saved.take({1, experts}, DType::kF32);
   ops::count_choices(ctx.stream, saved.counts, saved.routes.experts);
+  saved.loads = saved.counts;
+  if (sequence_.are_several()) {
+    saved.loads = ctx.saved.take(saved.counts.shape, DType::kF32);
+    ops::copy(ctx.stream, saved.loads, saved.counts);
+    sequence_.average(ctx.stream, saved.loads);
+  }
   experts_.plan(ctx, saved.counts, saved.rows, saved.experts);
   saved.scale = batch.router_scale;
 }
 
 void Moe::report(ExecContext& ctx, const RouterSink& to, const Saved& saved) const {
   if (!to) return;
-  ops::router_losses(ctx.stream, ctx.scratch, to.losses.row_slice(spec_.layer, 1), saved.counts,
+  ops::router_losses(ctx.stream, ctx.scratch, to.losses.row_slice(spec_.layer, 1), saved.loads,
                      saved.routes.scores, saved.logits, spec_.routing);
   const Tensor counts = to.counts.row_slice(spec_.layer, 1);
   ops::add(ctx.stream, counts, counts, saved.counts);
@@ -149,7 +156,7 @@ Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   region_.sum(ctx, dweights);
   const Tensor dlogits = ctx.lasting().take(saved.logits.shape, dy.dtype);
   ops::route_backward(ctx.stream, dlogits, dweights, saved.logits, saved.routes, spec_.routing,
-                      {.counts = saved.counts,
+                      {.counts = saved.loads,
                        .balance = spec_.balance_loss,
                        .z_loss = spec_.z_loss,
                        .scale = saved.scale});

@@ -9,6 +9,7 @@
 #include "model/layers/mlp.h"
 #include "model/layers/recompute.h"
 #include "model/layers/region.h"
+#include "model/layers/sequence_ranks.h"
 #include "model/ops/routing.h"
 
 namespace trireme {
@@ -42,12 +43,13 @@ class Moe {
     ops::Routes routes;
     ops::ExpertRows rows;
     Tensor counts;  // [1, experts] F32: tokens of each expert
+    Tensor loads;   // the same, or its mean over ranks that divide the sequences
     Tensor scale;   // MicroBatch's router_scale
     Experts::Saved experts;
     Mlp::Saved shared;
   };
   Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
-      TokenExchange& exchange);
+      TokenExchange& exchange, SequenceRanks& sequence);
 
   // Returns y in `into`. A single rank saves no rows of experts but `pre`; the region's input, and
   // the rows of other ranks, are not saved with selective recomputation.
@@ -66,6 +68,7 @@ class Moe {
 
   const MoeSpec spec_;
   Region& region_;
+  SequenceRanks& sequence_;
   Weight& router_weight_;
   Weight* const router_bias_;      // null: none
   Weight* const correction_bias_;  // null: none

@@ -85,15 +85,16 @@ void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qk
   TRIREME_DISPATCH(stream, attention(stream, workspace, out, lse, qkv, first_seen, shape));
 }
 
-void window_start(Stream& stream, Tensor first_seen, Tensor document_start, std::int64_t seq,
-                  std::int64_t window) {
+void window_start(Stream& stream, Tensor first_seen, Tensor document_start, Tensor rows,
+                  std::int64_t seq, std::int64_t window) {
   const std::int64_t tokens = document_start.count();
   require_count("window_start: document_start", document_start, tokens, DType::kI32);
   require_count("window_start: first_seen", first_seen, tokens, DType::kI32);
+  if (rows) require_count("window_start: rows", rows, tokens, DType::kI32);
   require(window > 0 && seq > 0 && tokens % seq == 0, "window_start: a window of ", window,
           " in sequences of ", seq, " of ", tokens, " tokens");
-  record_memory(stream, "window_start", {first_seen, document_start});
-  TRIREME_DISPATCH(stream, window_start(stream, first_seen, document_start, seq, window));
+  record_memory(stream, "window_start", {first_seen, document_start, rows});
+  TRIREME_DISPATCH(stream, window_start(stream, first_seen, document_start, rows, seq, window));
 }
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward& how,

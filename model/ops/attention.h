@@ -37,9 +37,10 @@ struct AttentionShape {
   Dropout dropout = {};
   std::int64_t first_head = 0;  // of this tensor in the whole model, for dropout
 };
-// first_seen[t] = max(document_start[t], t - window + 1), both [batch seq] I32; they may be the
-// same tensor. t is the index inside the sequence of `seq` rows.
-void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+// first_seen[t] = max(document_start[t], row of t - window + 1), both [batch seq] I32; they may be
+// the same tensor. The row is rows[t] or, if `rows` is empty, t's index inside the sequence of
+// `seq` tokens.
+void window_start(Stream&, Tensor first_seen, Tensor document_start, Tensor rows, std::int64_t seq,
                   std::int64_t window);
 void attention(Stream&, Arena& scratch, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape&);

@@ -15,7 +15,7 @@ struct PartAttention {
   std::int64_t keys = 0;
   Tensor qkv;         // [batch seq, heads.qkv()]: only the queries are read
   Tensor kv;          // [batch keys, 2 kv_heads width]: a row's keys, then its values
-  Tensor rows;        // [batch seq] I32, ascending in each sequence
+  Tensor rows;        // [batch seq] I32, ascending in each sequence; empty: query i is row i
   Tensor first_seen;  // [batch seq] I32, never decreasing in each sequence
   // [batch keys] I32, ascending in each sequence; empty: key k is row k. With dropout it is empty.
   Tensor key_rows;

@@ -15,6 +15,7 @@ struct Seams {
   Region& region;
   AttentionCore& attention;
   TokenExchange& experts = TokenExchange::alone();
+  SequenceRanks& sequence = SequenceRanks::alone();
 };
 
 // A transformer block: x + attention(x), then x + MLP(x), or a mixture of experts, each with a norm

@@ -113,10 +113,15 @@ Shape Stage::boundary(std::int64_t tokens) const {
 // The micro-batch with the first tokens that layers with a sliding window see, in ctx.saved.
 MicroBatch Stage::with_window(ExecContext& ctx, const MicroBatch& batch) const {
   MicroBatch with = batch;
-  if (!has_window_ || config_.sliding_window >= batch.seq_len) return with;
-  with.window_start = ctx.saved.take({batch.tokens()}, DType::kI32);
-  ops::window_start(ctx.stream, with.window_start, batch.document_start, batch.seq_len,
-                    config_.sliding_window);
+  if (!has_window_ || config_.sliding_window >= batch.whole_seq_len()) return with;
+  const auto of = [&](Tensor document_start, Tensor rows, std::int64_t seq_len) {
+    const Tensor start = ctx.saved.take({document_start.count()}, DType::kI32);
+    ops::window_start(ctx.stream, start, document_start, rows, seq_len, config_.sliding_window);
+    return start;
+  };
+  with.window_start = of(batch.document_start, batch.rows(), batch.seq_len);
+  const Tensor& whole = batch.share.document_start;
+  if (whole) with.share.window_start = of(whole, {}, batch.share.seq_len);
   return with;
 }
 

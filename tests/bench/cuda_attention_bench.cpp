@@ -30,7 +30,7 @@ std::function<void()> prepared(Operands& of, const Case& which, bool backward) {
     starts[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t % seq / document * document);
   }
   const Tensor start = of.integers(starts);
-  if (shape.window > 0) ops::window_start(of.stream, start, start, seq, shape.window);
+  if (shape.window > 0) ops::window_start(of.stream, start, start, {}, seq, shape.window);
   const Tensor qkv = of.random({tokens, shape.heads.qkv()});
   const Tensor out = of.zeros({tokens, shape.heads.query()});
   const Tensor lse = of.zeros({tokens, shape.heads.heads}, DType::kF32);

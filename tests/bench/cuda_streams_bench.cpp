@@ -246,7 +246,7 @@ void add_heads() {
   add("stream/window_start", [](Operands& of) -> Work {
     const Tensor start = of.zeros({tokens()}, DType::kI32),
                  seen = of.zeros({tokens()}, DType::kI32);
-    return [=, &of] { ops::window_start(of.stream, seen, start, tokens(), 512); };
+    return [=, &of] { ops::window_start(of.stream, seen, start, {}, tokens(), 512); };
   });
   add("stream/attention_cached", [](Operands& of) -> Work {
     const Shape cache{extent(32768), kHeads.kv_heads * kHeads.width};

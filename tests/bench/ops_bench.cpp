@@ -57,7 +57,7 @@ void attention_step(benchmark::State& state, DType dtype) {
   OwnedTensor first_seen({tokens}, DType::kI32);
   qkv.randomize(1), dout.randomize(2), first_seen.fill(0);
   Stream stream;
-  if (shape.window > 0) window_start(stream, first_seen, first_seen, shape.seq, shape.window);
+  if (shape.window > 0) window_start(stream, first_seen, first_seen, {}, shape.seq, shape.window);
   Arena scratch(std::size_t{1} << 30);
   attention(stream, scratch, out, lse, qkv, first_seen, shape);
   for (auto _ : state) {

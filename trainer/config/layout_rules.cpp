@@ -3,6 +3,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/float8.h"
+#include "parallel/context/row_shares.h"
 #include "parallel/optimizer/registry.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
@@ -17,8 +18,8 @@ class LayoutRules : public RuleCheck {
   using RuleCheck::RuleCheck;
 
   void layout() {
-    check(c_.parallelism.context == 1, {"parallelism.context"}, "not implemented yet; must be 1");
     tensor();
+    context();
     experts();
     pipeline();
     data_parallel();
@@ -57,6 +58,40 @@ class LayoutRules : public RuleCheck {
           {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
           say("does not divide the ", tokens, " tokens of a micro-batch, as parallelism.sequence ",
               "needs; ", near(divisors(tokens), p.tensor)));
+  }
+
+  // Ranks share every sequence.
+  void context() {
+    using Method = ContextMethod;
+    const ParallelismConfig& p = c_.parallelism;
+    const std::int64_t seq_len = c_.training.seq_len;
+    const std::string key = "parallelism.context", how = "parallelism.context_method";
+    if (p.context <= 1) return;
+    const std::int64_t multiple = row_multiple(p.context);
+    check(seq_len % multiple == 0, {key, "training.seq_len"},
+          say("needs sequences of a multiple of ", multiple, " tokens, not ", seq_len, "; ",
+              near({seq_len / multiple * multiple, (seq_len / multiple + 1) * multiple}, seq_len)));
+    check(p.context_method != Method::kRing || c_.training.dropout.attention == 0,
+          {how, "training.attention_dropout"},
+          "ring cannot drop attention's probabilities; use all_gather or ulysses");
+    if (c_.job.reproducible) {
+      check(p.context_method == Method::kAllGather, {how, "job.reproducible"},
+            "must be all_gather with job.reproducible, for the bits of one rank");
+      check((p.context & (p.context - 1)) == 0, {key, "job.reproducible"},
+            say("must be a power of two with job.reproducible, not ", p.context));
+    }
+    const std::int64_t heads = c_.model.num_attention_heads / p.tensor;
+    const std::int64_t keys = std::max<std::int64_t>(c_.model.num_key_value_heads / p.tensor, 1);
+    if (p.context_method != Method::kUlysses || heads <= 0) return;
+    std::vector<std::int64_t> possible;
+    for (const std::int64_t degree : divisors(heads)) {
+      if (keys % degree == 0 || degree % keys == 0) possible.push_back(degree);
+    }
+    check(std::find(possible.begin(), possible.end(), p.context) != possible.end(),
+          {how, key, "model.num_attention_heads", "model.num_key_value_heads"},
+          say("ulysses cannot divide ", heads, " query and ", keys,
+              " key-value heads of a tensor rank among ", p.context, " ranks; ",
+              near(possible, p.context), ", or use all_gather"));
   }
 
   // Data ranks divide the experts among themselves.

@@ -7,6 +7,7 @@
 #include "data/left_out.h"
 #include "model/layers/recompute.h"
 #include "model/stage/model_config.h"
+#include "parallel/context/context_method.h"
 #include "parallel/data/compression/compression_options.h"
 #include "parallel/optimizer/lr_schedule.h"
 #include "parallel/optimizer/optimizer_options.h"
@@ -109,6 +110,7 @@ struct ParallelismConfig {
   std::int64_t virtual_stages = 1;
   std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
+  ContextMethod context_method = ContextMethod::kAllGather;
   std::int64_t expert = 1;            // among the data ranks
   double expert_buffer_factor = 1.5;  // rows that an expert rank takes at once, over its share
   std::int64_t data_replicate = 1;    // data degrees: 0: what the other axes leave

@@ -26,6 +26,9 @@ inline std::span<const std::string_view> names_of_values(Recompute) {
 inline std::span<const std::string_view> names_of_values(CompressionOptions::Method) {
   return kCompressionNames;
 }
+inline std::span<const std::string_view> names_of_values(ContextMethod) {
+  return kContextMethodNames;
+}
 template <class Enum>
 std::string_view name_of_value(Enum value) {
   return names_of_values(value)[static_cast<std::size_t>(value)];

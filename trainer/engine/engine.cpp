@@ -6,6 +6,7 @@
 #include "model/device/profile_range.h"
 #include "model/ops/attention.h"
 #include "model/ops/gemm.h"
+#include "model/tensor/host_tensor.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +18,19 @@ std::int64_t input_slots(const EngineSpec& spec, const RankGroups& groups, const
   return graphs ? layout.slots.count() : 0;
 }
 
+StepInputs step_inputs(const EngineSpec& spec, const RankGroups& groups, const Stream& stream,
+                       const PipelineLayout& layout, Arena& data) {
+  const Communicator& context = *groups.context;
+  const StepInputs::Size size{spec.micro_batches,
+                              spec.training.local_batch_size,
+                              spec.training.seq_len / (divides_sequences(spec) ? context.size() : 1),
+                              spec.data.document_mask,
+                              input_slots(spec, groups, stream, layout),
+                              spec.training.dropout.any()};
+  if (context.size() == 1) return {stream, data, size};
+  return {stream, data, size, SequenceShares::size(spec, context)};
+}
+
 }  // namespace
 
 Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream, Arenas& arenas)
@@ -26,15 +40,13 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       layout_(spec, groups),
       progress_(stream.executes() ? groups.recorder : nullptr),
       model_(spec_, layout_.blocks(), groups, stream, arenas, progress_),
-      inputs_(stream, arenas.data,
-              {spec.micro_batches, spec.training.local_batch_size, spec.training.seq_len,
-               spec.data.document_mask, input_slots(spec, groups, stream, layout_),
-               spec.training.dropout.any()}),
-      losses_(groups, stream, spec.micro_batches, arenas.data, arenas.workspace),
+      inputs_(step_inputs(spec, groups, stream, layout_, arenas.data)),
+      losses_(groups, stream,
+              {spec.micro_batches, divides_sequences(spec) ? 1 : groups.context->size()},
+              arenas.data, arenas.workspace),
       routers_(spec.model.num_experts == 0
                    ? nullptr
-                   : std::make_unique<RouterStats>(groups, stream, spec.model, spec.micro_batches,
-                                                   arenas.workspace)),
+                   : std::make_unique<RouterStats>(groups, stream, spec, arenas.workspace)),
       norm_(stream, model_.optimizer().grad_norm()),
       runner_(spec_, groups, layout_, stream, arenas,
               {model_, inputs_, losses_, routers_.get(), progress_}) {
@@ -56,7 +68,7 @@ const HostState& Engine::host_state() {
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   router_result_.reset();
   const MicroBatches all = micro_batches();
-  losses_.set_tokens(valid_tokens, all.ranks * all.of_each * inputs_.tokens_per_micro_batch());
+  losses_.set_tokens(valid_tokens, all.ranks * all.of_each * inputs_.whole_tokens_per_micro_batch());
   runner_.queue_gradients(update);
 }
 
@@ -79,7 +91,7 @@ double Engine::loss_with(const std::optional<RouterStats::Result>& routers) cons
 
 const std::optional<RouterStats::Result>& Engine::router_result() {
   if (routers_ && !router_result_) {
-    router_result_ = routers_->result(micro_batches(), inputs_.tokens_per_micro_batch());
+    router_result_ = routers_->result(micro_batches(), inputs_.whole_tokens_per_micro_batch());
   }
   return router_result_;
 }
@@ -130,7 +142,13 @@ std::vector<double> Engine::token_losses() {
     std::copy(own.begin(), own.end(), losses.begin() + m * tokens);
   });
   stream_.synchronize();
-  return losses;
+  const SequenceShares* const shares = inputs_.divided();
+  if (!shares || losses.empty()) return losses;
+  std::vector<double> of_ranks(losses.size() * groups_.context->size());
+  Stream host;
+  groups_.context->all_gather(host, host_tensor(std::span(of_ranks)),
+                              host_tensor(std::span(losses)));
+  return shares->in_order(of_ranks);
 }
 
 double compute_gradients(Engine& engine, std::int64_t valid_tokens, std::int64_t update) {

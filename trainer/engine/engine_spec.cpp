@@ -8,6 +8,10 @@
 
 namespace trireme {
 
+bool divides_sequences(const RunConfig& config) {
+  return config.parallelism.context > 1 && !config.job.reproducible;
+}
+
 DType compute_dtype(const std::string& name) {
   static const std::map<std::string, DType> kNames{
       {"float32", DType::kF32},

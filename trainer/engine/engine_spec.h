@@ -20,6 +20,10 @@ struct EngineSpec : RunConfig {
 };
 EngineSpec engine_spec(const RunConfig& config);
 
+// Whether context ranks divide the tokens of sequences among themselves. Otherwise each has whole
+// ones, and they divide attention's work alone, for the bits of one rank.
+bool divides_sequences(const RunConfig& config);
+
 DType compute_dtype(const std::string& name);  // "float32", ...
 
 // The device that job.device names; "auto" is a GPU if there is one. The ranks of a host use its

@@ -1,6 +1,7 @@
 #include "trainer/engine/model_state.h"
 
 #include "model/device/tuning.h"
+#include "parallel/context/context_attention.h"
 #include "parallel/tensor/sequence_region.h"
 #include "parallel/tensor/tensor_region.h"
 
@@ -84,7 +85,10 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
                        StepProgress& progress)
     : groups_(groups),
       region_(region_of(groups, spec.parallelism.sequence)),
+      attention_(context_attention(spec.parallelism.context_method, !divides_sequences(spec),
+                                   *groups.context)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
+  if (divides_sequences(spec)) sequence_.emplace(*groups.context);
   if (groups.expert) {
     exchange_.emplace(*groups.expert, stream,
                       TokenAllToAll::Options{spec.model.num_experts, spec.model.num_experts_per_tok,
@@ -125,12 +129,15 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
                        .dropout = spec.training.dropout,
                        .z_loss = spec.training.z_loss};
   };
-  const Seams seams{*region_, attention_, exchange_ ? *exchange_ : TokenExchange::alone()};
+  const Seams seams{.region = *region_,
+                    .attention = *attention_,
+                    .experts = exchange_ ? *exchange_ : TokenExchange::alone(),
+                    .sequence = sequence_ ? *sequence_ : SequenceRanks::alone()};
   for (const BlockRange& blocks : stages) {
     stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
   const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}),
-                           {*region_, attention_, TokenExchange::alone()}, *hooks_);
+                           {*region_, *attention_, TokenExchange::alone()}, *hooks_);
   whole_.lay_out({});
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/stage/stage.h"
+#include "parallel/context/context_ranks.h"
 #include "parallel/data/gradient_reducer.h"
 #include "parallel/data/parameter_gatherer.h"
 #include "parallel/data/sharded_optimizer.h"
@@ -104,7 +105,8 @@ class ModelState {
 
   const RankGroups& groups_;
   const std::unique_ptr<Region> region_;
-  AttentionCore attention_;
+  const std::unique_ptr<AttentionCore> attention_;
+  std::optional<ContextRanks> sequence_;  // if ranks divide sequences
   std::optional<TokenAllToAll> exchange_;  // with expert parallelism
   ParamStore whole_;
   ParamStore params_;

@@ -5,6 +5,7 @@
 
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/self_communicator.h"
+#include "parallel/context/context_attention.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/partial_gradients.h"
 
@@ -16,6 +17,7 @@ RankGroups::RankGroups()
       pp_forward(std::make_unique<SelfCommunicator>()),
       pp_backward(std::make_unique<SelfCommunicator>()),
       embedding_group(std::make_unique<SelfCommunicator>()),
+      context(std::make_unique<SelfCommunicator>()),
       data(std::make_unique<SelfCommunicator>()),
       shard(std::make_unique<SelfCommunicator>()),
       replicate(std::make_unique<SelfCommunicator>()),
@@ -47,9 +49,14 @@ std::vector<int> strided(const std::vector<int>& ranks, int index, int stride) {
   return members;
 }
 
-// A rank outside the mesh is alone in all of its groups. `replicas`: what they send.
+// What ranks send besides collectives.
+struct SentMessages {
+  Messages context = Messages::kNone, replicas = Messages::kNone;
+};
+
+// A rank outside the mesh is alone in all of its groups.
 void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
-          const ModelConfig& config, Messages replicas, const RankGroups::Split& split) {
+          const ModelConfig& config, SentMessages sent, const RankGroups::Split& split) {
   const auto along = [&](const std::vector<Axis>& axes) {
     return rank < mesh.size() ? mesh.group(rank, axes) : std::vector{rank};
   };
@@ -67,18 +74,26 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
   groups.pp_forward = split("pipeline_down", of_pipeline, Messages::kSent);
   groups.pp_backward = split("pipeline_up", of_pipeline, Messages::kSent);
   groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
-  const std::vector<int> of_data = along({Axis::kDataReplicate, Axis::kDataShard});
-  groups.data = split("data", of_data, Messages::kNone);
+  groups.context = split("context", along({Axis::kContext}), sent.context);
+  groups.data = split("data", along({Axis::kDataReplicate, Axis::kDataShard}), Messages::kNone);
   const bool is_sharded = zero > 0;
-  groups.shard = split("data_shard", is_sharded ? along({Axis::kDataShard}) : std::vector{rank},
-                       Messages::kNone);
+  groups.shard = split(
+      "data_shard", is_sharded ? along({Axis::kDataShard, Axis::kContext}) : std::vector{rank},
+      Messages::kNone);
   groups.replicate =
-      split("data_replicate", is_sharded ? along({Axis::kDataReplicate}) : of_data, replicas);
+      split("data_replicate",
+            is_sharded ? along({Axis::kDataReplicate})
+                       : along({Axis::kDataReplicate, Axis::kDataShard, Axis::kContext}),
+            sent.replicas);
   const int experts = mesh.extent(Axis::kExpert);
-  const int shards = is_sharded ? mesh.extent(Axis::kDataShard) : 1;
-  const Axis widest = shards > experts ? Axis::kDataShard : Axis::kExpert;
-  groups.model_state =
-      split("state", along({Axis::kPipeline, widest, Axis::kTensor}), Messages::kNone);
+  const int shards =
+      is_sharded ? mesh.extent(Axis::kDataShard) * mesh.extent(Axis::kContext) : 1;
+  groups.model_state = split(
+      "state",
+      shards > experts
+          ? along({Axis::kPipeline, Axis::kDataShard, Axis::kContext, Axis::kTensor})
+          : along({Axis::kPipeline, Axis::kExpert, Axis::kTensor}),
+      Messages::kNone);
   if (experts > 1) {
     groups.expert = split("expert", along({Axis::kExpert}), Messages::kExchanged);
     const std::vector<int> holders = along({Axis::kExpertReplicate});
@@ -117,7 +132,9 @@ RankGroups::RankGroups(int rank, const Mesh& mesh, const ParallelismConfig& layo
                        const ModelConfig& config, const Split& split) {
   const bool are_compressed = layout.compression.method != CompressionOptions::Method::kNone;
   form(*this, mesh, rank, layout.zero, config,
-       are_compressed ? Messages::kExchanged : Messages::kNone, split);
+       {.context = messages_of(layout.context_method),
+        .replicas = are_compressed ? Messages::kExchanged : Messages::kNone},
+       split);
 }
 
 RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
@@ -143,7 +160,7 @@ RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
   require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),
           " ranks");
   std::set<std::vector<int>> known;  // NCCL's buffer is shared by groups with equal members
-  form(*this, mesh, rank, zero, config, Messages::kNone,
+  form(*this, mesh, rank, zero, config, {},
        [&](const char* name, const std::vector<int>& ranks,
            Messages) -> std::unique_ptr<Communicator> {
          if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
@@ -176,7 +193,7 @@ bool RankGroups::is_primary_of_dense() const {
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
   for (const auto* group :
-       {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &data, &shard,
+       {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &context, &data, &shard,
         &replicate, &model_state, &all, &expert, &expert_data, &expert_shard, &expert_replicate}) {
     if (*group) bytes += (*group)->buffer_bytes();
   }

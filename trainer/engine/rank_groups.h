@@ -39,9 +39,11 @@ struct RankGroups {
   std::unique_ptr<Communicator> pp_backward;  // the pipeline, for gradients
   std::unique_ptr<Communicator>
       embedding_group;                      // first and last pipeline stage; else this rank alone
+  std::unique_ptr<Communicator> context;    // context parallelism: ranks that share sequences
   std::unique_ptr<Communicator> data;       // data parallelism: replicate x shard
-  std::unique_ptr<Communicator> shard;      // ranks that shard the optimizer state
-  std::unique_ptr<Communicator> replicate;  // replicas of the same shard
+  // Data and context ranks: those that shard the optimizer state, and replicas of the same shard.
+  std::unique_ptr<Communicator> shard;
+  std::unique_ptr<Communicator> replicate;
   std::unique_ptr<Communicator>
       model_state;                    // ranks that together hold one copy of the model state
   std::unique_ptr<Communicator> all;  // every rank of the run

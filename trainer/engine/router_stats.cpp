@@ -32,22 +32,28 @@ RouterStats::LayerLoad load_of(std::int64_t layer, std::span<const float> counts
   return load;
 }
 
+std::vector<Communicator*> sharers(const RankGroups& groups, bool divides_sequences) {
+  if (!divides_sequences) return {groups.pp_forward.get()};
+  return {groups.pp_forward.get(), groups.context.get()};
+}
+
 }  // namespace
 
-RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const ModelConfig& model,
-                         std::int64_t micro_batches, Arena& workspace)
+RouterStats::RouterStats(const RankGroups& groups, Stream& stream, const EngineSpec& spec,
+                         Arena& workspace)
     : groups_(groups),
       stream_(stream),
-      sparse_layers_(sparse_layers(model)),
-      experts_(model.num_experts),
+      sharers_(sharers(groups, divides_sequences(spec))),
+      sparse_layers_(sparse_layers(spec.model)),
+      experts_(spec.model.num_experts),
       of_all_(workspace.take(
-          {groups.data->size(), micro_batches * model.num_hidden_layers * kRouterSums},
+          {groups.data->size(), spec.micro_batches * spec.model.num_hidden_layers * kRouterSums},
           DType::kF64)),
       of_rank_(of_all_.row_slice(groups.data->rank(), 1)
-                   .reshaped({micro_batches, model.num_hidden_layers, kRouterSums})),
+                   .reshaped({spec.micro_batches, spec.model.num_hidden_layers, kRouterSums})),
       losses_(stream, of_all_),
       rounds_(stream, workspace.take({1}, DType::kF64)),
-      counts_(stream, workspace.take({model.num_hidden_layers, experts_}, DType::kF32)) {}
+      counts_(stream, workspace.take({spec.model.num_hidden_layers, experts_}, DType::kF32)) {}
 
 void RouterStats::clear() {
   ops::zero(stream_, of_rank_);
@@ -61,17 +67,19 @@ RouterSink RouterStats::sink(int micro_batch) const {
           .counts = counts_.tensor()};
 }
 
-// Each pipeline stage has its layers' and zeros.
+// Each pipeline stage has its layers' and zeros, each context rank those of its tokens.
 void RouterStats::gather(std::int64_t rounds) {
   if (stream_.executes()) *rounds_.host().as<double>() = static_cast<double>(rounds);
   rounds_.upload(stream_);
-  for (Communicator* const ranks : {groups_.pp_forward.get(), groups_.data.get()}) {
+  for (Communicator* const ranks : {groups_.pp_forward.get(), groups_.context.get(), groups_.data.get()}) {
     ranks->all_reduce(stream_, rounds_.tensor(), Reduce::kMax);
   }
   rounds_.download(stream_);
-  groups_.pp_forward->all_reduce(stream_, of_rank_, Reduce::kSum);
+  for (Communicator* const ranks : sharers_) {
+    ranks->all_reduce(stream_, of_rank_, Reduce::kSum);
+    ranks->all_reduce(stream_, counts_.tensor(), Reduce::kSum);
+  }
   groups_.data->all_gather(stream_, of_all_, of_rank_);
-  groups_.pp_forward->all_reduce(stream_, counts_.tensor(), Reduce::kSum);
   groups_.data->all_reduce(stream_, counts_.tensor(), Reduce::kSum);
   losses_.download(stream_);
   counts_.download(stream_);

@@ -2,10 +2,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/stage/model_config.h"
 #include "model/tensor/arena.h"
 #include "model/tensor/host_mirror.h"
 #include "parallel/data/gradient_reducer.h"
+#include "trainer/engine/engine_spec.h"
 #include "trainer/engine/rank_groups.h"
 
 namespace trireme {
@@ -13,9 +13,8 @@ namespace trireme {
 // What the routers of a step's micro-batches report, over all ranks. For a model with experts.
 class RouterStats {
  public:
-  // For at most `micro_batches` of this rank. The groups and the stream outlive this.
-  RouterStats(const RankGroups& groups, Stream& stream, const ModelConfig& model,
-              std::int64_t micro_batches, Arena& workspace);
+  // The groups and the stream outlive this.
+  RouterStats(const RankGroups& groups, Stream& stream, const EngineSpec& spec, Arena& workspace);
 
   // Queued: clear before the first micro-batch, which all write to sink(), gather after the last.
   void clear();
@@ -47,6 +46,8 @@ class RouterStats {
  private:
   const RankGroups& groups_;
   Stream& stream_;
+  // Ranks that report terms of the same micro-batches.
+  const std::vector<Communicator*> sharers_;
   const std::vector<std::int64_t> sparse_layers_;
   const std::int64_t experts_;
   const Tensor of_all_;      // [data ranks, micro_batches layers kRouterSums] F64

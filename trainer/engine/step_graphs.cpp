@@ -10,6 +10,9 @@ std::string no_graph_because(const EngineSpec& spec, const RankGroups& groups, D
   if (const int ranks = groups.tensor->size(); ranks > 1) {
     return say("layers that ", ranks, " tensor ranks share wait for messages within a micro-batch");
   }
+  if (const int ranks = groups.context->size(); ranks > 1) {
+    return say("the attention that ", ranks, " context ranks share waits for messages");
+  }
   if (spec.model.num_experts > 0) return "the routers of each micro-batch report to another place";
   if (spec.activation_checkpoint.offload) return "activation offload uses streams of its own";
   return {};

@@ -13,24 +13,47 @@ StepInputs::StepInputs(const Stream& stream, Arena& data, const Size& size)
                     : data.take({size.slots, size.arrays(), size.sequences * size.seq_len},
                                 DType::kI32)) {}
 
-data::TokenBatch StepInputs::batch(std::int64_t micro_batches) const {
+StepInputs::StepInputs(const Stream& stream, Arena& data, Size size,
+                       const SequenceShares::Size& shares)
+    : size_(size),
+      arrays_(stream, data.take({size.arrays(), size.micro_batches, size.sequences * size.seq_len},
+                                DType::kI32)),
+      shares_(std::make_unique<SequenceShares>(stream, data, shares)) {
+  require(size.slots == 0, "shared sequences have no slots");
+}
+
+data::TokenBatch StepInputs::own_batch() const {
   const std::span memory(arrays_.host().as<std::int32_t>(), arrays_.host().count());
-  const std::int64_t sequences = size_.micro_batches * size_.sequences;
-  return data::TokenBatch::in(memory, sequences, size_.seq_len)
-      .part(0, micro_batches * size_.sequences);
+  return data::TokenBatch::in(memory, size_.micro_batches * size_.sequences, size_.seq_len);
+}
+
+data::TokenBatch StepInputs::batch(std::int64_t micro_batches) const {
+  const bool is_divided = shares_ && shares_->divided();
+  const data::TokenBatch all = is_divided ? shares_->whole() : own_batch();
+  return all.part(0, micro_batches * size_.sequences);
+}
+
+std::int64_t StepInputs::whole_tokens_per_micro_batch() const {
+  return shares_ ? shares_->whole_tokens() : tokens_per_micro_batch();
 }
 
 void StepInputs::upload(Stream& stream) const {
+  if (shares_) {
+    if (stream.executes()) shares_->deal(own_batch());
+    shares_->upload(stream);
+  }
   arrays_.upload(stream);
 }
 
 MicroBatch StepInputs::micro_batch(int number, Tensor scale) const {
   const std::int64_t tokens = tokens_per_micro_batch();
-  return view(
+  MicroBatch batch = view(
       [&](std::int64_t array) {
         return arrays_.tensor().slice((array * size_.micro_batches + number) * tokens, tokens);
       },
       scale);
+  if (shares_) batch.share = shares_->share(number);
+  return batch;
 }
 
 MicroBatch StepInputs::micro_batch_in_slot(Stream& stream, int number, int slot,

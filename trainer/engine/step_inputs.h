@@ -1,10 +1,12 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "data/token_batch.h"
 #include "model/layers/micro_batch.h"
 #include "model/tensor/host_mirror.h"
+#include "trainer/engine/sequence_shares.h"
 
 namespace trireme {
 
@@ -14,7 +16,7 @@ class StepInputs {
   struct Size {
     std::int64_t micro_batches = 1;
     std::int64_t sequences = 1;  // per micro-batch
-    std::int64_t seq_len = 1;
+    std::int64_t seq_len = 1;  // of this rank's tokens
     bool documents = true;   // false: no batch has a document mask
     std::int64_t slots = 0;  // for micro-batches at fixed addresses
     bool dropout = false;    // TokenBatch has dropout_words
@@ -22,8 +24,10 @@ class StepInputs {
     std::int64_t arrays() const { return data::TokenBatch::kArrays + (dropout ? 1 : 0); }
   };
   StepInputs(const Stream& stream, Arena& data, const Size& size);
+  // With context parallelism.
+  StepInputs(const Stream& stream, Arena& data, Size size, const SequenceShares::Size& shares);
 
-  // The host's view of the first `micro_batches`, one after the other.
+  // The host's view of the first `micro_batches`, one after the other, of whole sequences.
   data::TokenBatch batch(std::int64_t micro_batches) const;
   // Queued: the device sees what the host has written.
   void upload(Stream& stream) const;
@@ -34,13 +38,21 @@ class StepInputs {
   MicroBatch micro_batch_in_slot(Stream& stream, int number, int slot, Tensor scale) const;
 
   bool has_slots() const { return size_.slots > 0; }
+  // Of this rank, and of whole sequences.
   std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
+  std::int64_t whole_tokens_per_micro_batch() const;
+  // Null: this rank has whole sequences.
+  const SequenceShares* divided() const {
+    return shares_ && shares_->divided() ? shares_.get() : nullptr;
+  }
 
  private:
   const Size size_;
+  data::TokenBatch own_batch() const;
   MicroBatch view(const std::function<Tensor(std::int64_t array)>& array, Tensor scale) const;
 
   const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
+  const std::unique_ptr<SequenceShares> shares_;
   const Tensor in_slots_;    // [slots, arrays, tokens] I32; empty without slots
 };
 

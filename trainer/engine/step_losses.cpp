@@ -20,12 +20,13 @@ std::vector<T> copied(Stream& stream, const Tensor& tensor) {
 
 }  // namespace
 
-StepLosses::StepLosses(const RankGroups& groups, Stream& stream, std::int64_t micro_batches,
-                       Arena& data, Arena& workspace)
+StepLosses::StepLosses(const RankGroups& groups, Stream& stream, const Size& size, Arena& data,
+                       Arena& workspace)
     : groups_(groups),
       stream_(stream),
-      of_all_(workspace.take({groups.data->size(), micro_batches}, DType::kF64)),
-      of_rank_(of_all_.row_slice(groups.data->rank(), 1).reshaped({micro_batches})),
+      replicas_(size.replicas),
+      of_all_(workspace.take({groups.data->size(), size.micro_batches}, DType::kF64)),
+      of_rank_(of_all_.row_slice(groups.data->rank(), 1).reshaped({size.micro_batches})),
       host_(stream, of_all_),
       scale_(stream, data.take({2}, DType::kF64)) {}
 
@@ -33,8 +34,9 @@ void StepLosses::set_tokens(std::int64_t valid, std::int64_t all) {
   if (!stream_.executes()) return;
   per_token_ = 1.0 / static_cast<double>(std::max<std::int64_t>(valid, 1));
   double* const scales = scale_.host().as<double>();
-  scales[0] = loss_scale_ * per_token_;
-  scales[1] = loss_scale_ / static_cast<double>(all);
+  // The gradients of replicas are summed.
+  scales[0] = loss_scale_ * per_token_ / replicas_;
+  scales[1] = loss_scale_ / static_cast<double>(all) / replicas_;
 }
 
 void StepLosses::clear() {
@@ -48,6 +50,7 @@ void StepLosses::add(int micro_batch, Tensor token_losses) {
 // Only the last pipeline stage has losses; the others add zeros.
 void StepLosses::gather() {
   groups_.pp_forward->all_reduce(stream_, of_rank_, Reduce::kSum);
+  if (replicas_ == 1) groups_.context->all_reduce(stream_, of_rank_, Reduce::kSum);
   groups_.data->all_gather(stream_, of_all_, of_rank_);
   host_.download(stream_);
 }

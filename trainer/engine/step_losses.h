@@ -13,8 +13,12 @@ namespace trireme {
 // micro-batch's tokens, and the total over all data ranks.
 class StepLosses {
  public:
-  // For at most `micro_batches` of this rank. The groups and the stream outlive this.
-  StepLosses(const RankGroups& groups, Stream& stream, std::int64_t micro_batches, Arena& data,
+  struct Size {
+    std::int64_t micro_batches = 1;  // of this rank, at most
+    int replicas = 1;                // context ranks that compute the same losses
+  };
+  // The groups and the stream outlive this.
+  StepLosses(const RankGroups& groups, Stream& stream, const Size& size, Arena& data,
              Arena& workspace);
 
   // Multiplies the loss before its gradients are computed, so that float16 represents small ones;
@@ -42,6 +46,7 @@ class StepLosses {
  private:
   const RankGroups& groups_;
   Stream& stream_;
+  const int replicas_;
   const Tensor of_all_;     // [data ranks, micro_batches] F64
   const Tensor of_rank_;    // [micro_batches] F64, this rank's row of it
   const HostMirror host_;   // of of_all_

@@ -4,6 +4,7 @@
 
 #include "model/stage/layer_config.h"
 #include "trainer/engine/model_state.h"
+#include "trainer/engine/sequence_shares.h"
 
 namespace trireme {
 namespace {
@@ -16,13 +17,21 @@ class PartWalk {
       : spec_(spec),
         stream_(device, tally_),
         arenas_(Arenas::unbounded(device, {1}, {})),
-        model_(spec_, {blocks}, groups, stream_, arenas_, progress_) {
+        model_(spec_, {blocks}, groups, stream_, arenas_, progress_),
+        batch_{.sequences = spec_.training.local_batch_size,
+               .seq_len = spec_.training.seq_len /
+                          (divides_sequences(spec) ? groups.context->size() : 1),
+               .documents = spec_.data.document_mask} {
     const auto table = [&] { return arenas_.data.take({batch_.tokens()}, DType::kI32); };
     batch_.ids = table();
     batch_.targets = table();
     batch_.positions = table();
     batch_.document_start = table();
     if (spec_.training.dropout.any()) batch_.dropout_words = table();
+    if (groups.context->size() > 1) {
+      batch_.share =
+          SequenceShares(stream_, arenas_.data, SequenceShares::size(spec_, *groups.context)).share(0);
+    }
     boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
   }
 
@@ -40,9 +49,7 @@ class PartWalk {
   Arenas arenas_;
   StepProgress progress_{nullptr};
   ModelState model_;
-  MicroBatch batch_{.sequences = spec_.training.local_batch_size,
-                    .seq_len = spec_.training.seq_len,
-                    .documents = spec_.data.document_mask};
+  MicroBatch batch_;
   Tensor boundary_;
 };
 

@@ -156,12 +156,13 @@ void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Te
                const AttentionShape& shape) {
   HWY_DYNAMIC_DISPATCH(attention)(workspace, out, lse, qkv, first_seen, shape);
 }
-void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+void window_start(Stream&, Tensor first_seen, Tensor document_start, Tensor rows, std::int64_t seq,
                   std::int64_t window) {
   const auto* const from = at<std::int32_t>(document_start);
+  const auto* const row = at<std::int32_t>(rows);
   auto* const to = at<std::int32_t>(first_seen);
   for (std::int64_t token = 0; token < first_seen.count(); ++token) {
-    const std::int64_t start = token % seq - window + 1;
+    const std::int64_t start = (row ? row[token] : token % seq) - window + 1;
     to[token] = static_cast<std::int32_t>(std::max<std::int64_t>(from[token], start));
   }
 }

@@ -12,7 +12,7 @@ Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
 void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape&);
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward&, const AttentionShape&);
-void window_start(Stream&, Tensor first_seen, Tensor document_start, std::int64_t seq,
+void window_start(Stream&, Tensor first_seen, Tensor document_start, Tensor rows, std::int64_t seq,
                   std::int64_t window);
 void attention_cached(Stream&, Tensor workspace, const CachedAttention&);
 

@@ -68,21 +68,24 @@ __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, cons
 
 __global__ __launch_bounds__(kThreads) void window_starts(std::int32_t* first_seen,
                                                           const std::int32_t* document_start,
+                                                          const std::int32_t* rows,
                                                           std::int64_t tokens, std::int64_t seq,
                                                           std::int64_t window) {
   const std::int64_t token = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (token >= tokens) return;
-  const std::int64_t start = token % seq - window + 1, document = document_start[token];
+  const std::int64_t row = rows ? rows[token] : token % seq;
+  const std::int64_t start = row - window + 1, document = document_start[token];
   first_seen[token] = static_cast<std::int32_t>(start > document ? start : document);
 }
 
 }  // namespace
 
-void window_start(Stream& stream, Tensor first_seen, Tensor document_start, std::int64_t seq,
-                  std::int64_t window) {
+void window_start(Stream& stream, Tensor first_seen, Tensor document_start, Tensor rows,
+                  std::int64_t seq, std::int64_t window) {
   const std::int64_t tokens = first_seen.count();
   launch(window_starts, extent(parts(tokens, kThreads)), kThreads, 0, stream,
-         first_seen.as<std::int32_t>(), document_start.as<std::int32_t>(), tokens, seq, window);
+         first_seen.as<std::int32_t>(), document_start.as<std::int32_t>(),
+         rows ? rows.as<std::int32_t>() : nullptr, tokens, seq, window);
 }
 
 bool has_warpgroup_attention(Device device, const AttentionShape& shape, DType dtype) {

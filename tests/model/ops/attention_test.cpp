@@ -450,9 +450,9 @@ TEST(Attention, AWindowStartsNoEarlierThanItsDocument) {
       }
       const Held from(stream, {x.tokens()}, DType::kI32, documents);
       const Held to(stream, {x.tokens()}, DType::kI32);
-      window_start(stream, to, from, x.seq, window);
+      window_start(stream, to, from, {}, x.seq, window);
       EXPECT_EQ(to.values(), expected);
-      window_start(stream, from, from, x.seq, window);
+      window_start(stream, from, from, {}, x.seq, window);
       EXPECT_EQ(from.values(), expected) << "in place";
     }
   });
@@ -555,8 +555,8 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   shape.window = 4, shape.masked = false;
   EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   shape = x.shape();
-  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, 8, 0), Error);
-  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, 5, 2), Error);
+  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, {}, 8, 0), Error);
+  EXPECT_THROW(window_start(stream, c.first_seen, c.first_seen, {}, 5, 2), Error);
   shape.heads.kv_heads = 3;
   EXPECT_THROW(attention(stream, scratch, c.out, c.lse, c.qkv, c.first_seen, shape), Error);
   const Held wide(stream, {8, 4}, DType::kF64);

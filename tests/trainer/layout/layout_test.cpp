@@ -40,12 +40,16 @@ struct Case {
   bool reproducible = false;
   std::int64_t bucket = Sharing::kWholeStore;
   bool every_expert = false;  // computes every token: no rounding chooses another one
+  std::int64_t seq = kSeq;
+  std::int64_t heads = 4;  // of queries
+  bool documents = true;
 };
 
 // Without a tensor split every sum has the same terms in the same order; over data ranks where it
 // is asked for.
 bool is_exact(const Case& c) {
-  return c.layout.tensor == 1 && (data_ranks(c.layout) == 1 || c.reproducible);
+  return c.layout.tensor == 1 && c.layout.context == 1 &&
+         (data_ranks(c.layout) == 1 || c.reproducible);
 }
 
 Case with_experts(Case c, Family family) {
@@ -59,7 +63,7 @@ ModelConfig model_of(const Case& c) {
                                            "gemma3_text", "qwen3_moe", "gpt_oss", "glm4_moe"};
   // Fewer key-value heads than tensor = 4.
   ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
-                                   {.vocab = kVocab, .layers = 8, .positions = kSeq});
+                                   {.vocab = kVocab, .layers = 8, .heads = c.heads, .positions = c.seq});
   m.tie_word_embeddings = c.tied;
   if (c.layout.expert > 1) {
     m.num_experts = 8;
@@ -80,6 +84,11 @@ std::string name_of(const Case& c) {
              c.layout.sequence ? "_sequence" : "", "_pipeline_", c.layout.pipeline, "_",
              c.layout.schedule, "_", c.layout.virtual_stages, "_data_", c.layout.data_replicate,
              "_", c.layout.data_shard, "_zero_", c.layout.zero,
+             c.layout.context > 1 ? say("_context_", c.layout.context, "_",
+                                        kContextMethodNames[static_cast<std::size_t>(c.layout.context_method)])
+                                  : "",
+             c.seq != kSeq ? say("_seq_", c.seq) : "", c.heads != 4 ? say("_heads_", c.heads) : "",
+             c.documents ? "" : "_one_document",
              c.layout.expert > 1 ? say("_expert_", c.layout.expert) : "",
              c.reproducible ? "_reproducible" : "", c.every_expert ? "_every_expert" : "");
 }
@@ -90,8 +99,8 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 EngineSpec spec_of(const Case& c) {
   EngineSpec spec;
   spec.model = model_of(c);
-  spec.data.document_mask = true;
-  spec.training.seq_len = kSeq;
+  spec.data.document_mask = c.documents;
+  spec.training.seq_len = c.seq;
   spec.training.local_batch_size = kMicroBatch;
   spec.activation_checkpoint.mode = c.recompute;
   spec.parallelism = c.layout;
@@ -101,7 +110,11 @@ EngineSpec spec_of(const Case& c) {
   spec.optimizer.eps = 1e-3;
   spec.micro_batches = c.micro_batches / data_ranks(c.layout);
   spec.bucket = c.bucket;
-  if (!c.tied) spec.training.dropout = {.attention = 0.1, .residual = 0.2, .embedding = 0.1};
+  const bool is_ring =
+      c.layout.context > 1 && c.layout.context_method == ContextMethod::kRing;
+  if (!c.tied && !is_ring) {
+    spec.training.dropout = {.attention = 0.1, .residual = 0.2, .embedding = 0.1};
+  }
   return spec;
 }
 
@@ -458,9 +471,57 @@ std::vector<Case> expert_cases() {
   return cases;
 }
 
+// Shared sequences by every method, beside tensor, pipeline and data ranks in every ZeRO stage: with
+// and without documents, with windows (Gemma 3), and with fewer key-value heads than ranks.
+std::vector<Case> context_cases() {
+  std::vector<Case> cases;
+  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
+  constexpr const char* kSchedules[] = {"1F1B", "ZBH1", "Interleaved1F1B"};
+  std::size_t turn = 0;
+  for (const std::int64_t context : {2, 4, 8}) {
+    for (const ContextMethod method :
+         {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses}) {
+      for (const std::int64_t tensor : {1, 2}) {
+        for (const std::int64_t pipeline : {1, 2}) {
+          for (const std::int64_t data : {1, 2}) {
+            if (context * tensor * pipeline * data > 8) continue;
+            for (const std::int64_t zero : {0, 1, 2, 3}) {
+              ParallelismConfig layout;
+              layout.context = context;
+              layout.context_method = method;
+              layout.tensor = tensor;
+              layout.sequence = tensor > 1 && turn % 3 == 0;
+              layout.pipeline = pipeline;
+              layout.data_shard = data;
+              layout.zero = zero;
+              if (pipeline > 1) layout.schedule = kSchedules[turn % 3];
+              if (layout.schedule == "ZBH1" && zero > 1) layout.schedule = "1F1B";
+              if (layout.schedule == "Interleaved1F1B") layout.virtual_stages = 2;
+              for (const bool documents : {true, false}) {
+                cases.push_back({.family = kFamilies[turn % std::size(kFamilies)],
+                                 .tied = method == ContextMethod::kRing || turn % 2 == 0,
+                                 .recompute = kModes[(turn + turn / 6) % 3],
+                                 .layout = layout,
+                                 .micro_batches = 4,
+                                 .bucket = 5000,
+                                 .seq = 48,
+                                 .heads = context * tensor > 4 ? 8 : 4,
+                                 .documents = documents});
+                ++turn;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 const auto kName = [](const auto& c) { return name_of(c.param); };
 INSTANTIATE_TEST_SUITE_P(Of, Layout, testing::ValuesIn(all_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithData, Layout, testing::ValuesIn(data_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(WithContext, Layout, testing::ValuesIn(context_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithExperts, Layout, testing::ValuesIn(expert_cases()), kName);
 
 }  // namespace

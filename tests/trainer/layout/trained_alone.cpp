@@ -13,14 +13,15 @@ std::int64_t fill(Engine& engine, std::uint64_t step) {
   const data::TokenBatch batch = engine.batch();
   std::int64_t valid = 0;
   std::int32_t start = 0, length = 0;
-  const auto of_micro_batch = static_cast<std::size_t>(kMicroBatch * kSeq);
+  const auto of_micro_batch = static_cast<std::size_t>(kMicroBatch * batch.seq_len);
+  const bool has_documents = engine.spec().data.document_mask;
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     const std::int64_t number = engine.micro_batches().number(
         engine.data_rank(), static_cast<std::int64_t>(i / of_micro_batch));
     const auto words =
         philox(step, static_cast<std::uint64_t>(number) * of_micro_batch + i % of_micro_batch);
     const auto place = static_cast<std::int32_t>(i % batch.seq_len);
-    if (place == 0 || place == start + length) {
+    if (place == 0 || (has_documents && place == start + length)) {
       start = place;
       length = 5 + static_cast<std::int32_t>(words[2] % 7);
     }

@@ -15,7 +15,7 @@ namespace trireme::tests {
 constexpr std::int64_t kSeq = 24, kMicroBatch = 2;
 constexpr std::uint32_t kVocab = 61;  // not divisible by any number of ranks
 
-// This rank's micro-batches of the step: documents of five to eleven tokens, the mask on;
+// This rank's micro-batches of the step: documents of five to eleven tokens if the mask is on;
 // every seventh token has no target. The targets of these.
 std::int64_t fill(Engine& engine, std::uint64_t step);
 

@@ -1,0 +1,18 @@
+#pragma once
+#include <memory>
+
+#include "model/layers/attention.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/context/context_method.h"
+
+namespace trireme {
+
+// The attention of ranks that share sequences by `method` or, if each has whole ones, replicated
+// but for its work; of a single rank the layers' own. `ranks` outlives it.
+std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
+                                                 Communicator& ranks);
+
+// What the ranks of a method send to each other.
+Messages messages_of(ContextMethod method);
+
+}  // namespace trireme

@@ -1,0 +1,115 @@
+#include "parallel/context/replicated_attention.h"
+
+#include "model/ops/part_attention.h"
+#include "parallel/context/head_group.h"
+
+namespace trireme {
+
+// This rank's rows of a table of whole sequences, in scratch.
+Tensor ReplicatedAttention::own_rows(ExecContext& ctx, Tensor whole, const MicroBatch& batch) const {
+  const std::int64_t tokens = batch.share.rows.count();
+  const Tensor own = ctx.scratch.take({tokens, whole.count() / batch.tokens()}, whole.dtype);
+  ops::take_rows(ctx.stream, own, whole,
+                 batch.share.whole_of_gathered.slice(ranks_.rank() * tokens, tokens));
+  return own;
+}
+
+// The table of whole sequences of which each rank has its rows, in scratch.
+Tensor ReplicatedAttention::gathered(ExecContext& ctx, Tensor own, const MicroBatch& batch) const {
+  const Tensor whole = ctx.scratch.take({batch.tokens(), own.width()}, own.dtype);
+  const Arena::Frame frame(ctx.scratch);
+  const Tensor of_ranks = ctx.scratch.take(whole.shape, own.dtype);
+  ranks_.all_gather(ctx.stream, of_ranks, own);
+  ops::take_rows(ctx.stream, whole, of_ranks, batch.share.gathered_of_whole);
+  return whole;
+}
+
+namespace {
+
+// Of a rank's rows.
+ops::AttentionShape share_of(const ops::AttentionShape& whole, const MicroBatch& batch) {
+  ops::AttentionShape shape = whole;
+  shape.seq = batch.share.rows.count() / batch.sequences;
+  return shape;
+}
+
+}  // namespace
+
+void ReplicatedAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv,
+                                  const MicroBatch& batch, const ops::AttentionShape& shape) {
+  Stream& stream = ctx.stream;
+  const HeadGroup all = HeadGroup::whole(shape.heads);
+  const Arena::Frame frame(ctx.scratch);
+  ops::AttentionShape own = share_of(shape, batch);
+  const std::int64_t tokens = batch.share.rows.count();
+  const Tensor own_out = ctx.scratch.take({tokens, out.width()}, out.dtype);
+  const Tensor own_lse = ctx.scratch.take({tokens, lse.width()}, lse.dtype);
+  {
+    const Arena::Frame of_part(ctx.scratch);
+    const Tensor kv = ctx.scratch.take({batch.tokens(), all.kv_width()}, qkv.dtype);
+    all.take_keys(stream, {kv}, qkv);
+    const Tensor own_qkv = own_rows(ctx, qkv, batch);
+    const Tensor first_seen = own_rows(ctx, batch.first_seen(shape.window > 0), batch);
+    if (shape.dropout) own.dropout.words = own_rows(ctx, shape.dropout.words, batch);
+    ops::part_attention(stream, ctx.scratch, own_out, own_lse,
+                        {.keys = batch.seq_len,
+                         .qkv = own_qkv,
+                         .kv = kv,
+                         .rows = batch.share.rows,
+                         .first_seen = first_seen,
+                         .key_rows = {}},
+                        own);
+  }
+  ops::copy_columns(stream, {out}, {gathered(ctx, own_out, batch)}, out.width());
+  ops::copy_columns(stream, {lse}, {gathered(ctx, own_lse, batch)}, lse.width());
+}
+
+// The gradients of a rank's queries with all keys, and of its keys with all queries.
+void ReplicatedAttention::backward(ExecContext& ctx, const ops::AttentionBackward& how,
+                                   const MicroBatch& batch, const ops::AttentionShape& shape) {
+  Stream& stream = ctx.stream;
+  const HeadGroup all = HeadGroup::whole(shape.heads);
+  const Arena::Frame frame(ctx.scratch);
+  const std::int64_t tokens = batch.share.rows.count();
+  const DType dtype = how.qkv.dtype;
+  const Tensor kv = ctx.scratch.take({batch.tokens(), all.kv_width()}, dtype);
+  const Tensor dkv = ctx.scratch.take(kv.shape, dtype);
+  const Tensor dq = ctx.scratch.take(how.out.shape, dtype);
+  all.take_keys(stream, {kv}, how.qkv);
+  {
+    const Arena::Frame of_queries(ctx.scratch);
+    ops::AttentionShape own = share_of(shape, batch);
+    if (shape.dropout) own.dropout.words = own_rows(ctx, shape.dropout.words, batch);
+    const Tensor own_dq = ctx.scratch.take({tokens, dq.width()}, dtype);
+    ops::part_attention_backward(
+        stream, ctx.scratch,
+        {.dq = own_dq,
+         .dkv = dkv,
+         .dout = own_rows(ctx, how.dout, batch),
+         .out = own_rows(ctx, how.out, batch),
+         .lse = own_rows(ctx, how.lse, batch)},
+        {.keys = batch.seq_len,
+         .qkv = own_rows(ctx, how.qkv, batch),
+         .kv = kv,
+         .rows = batch.share.rows,
+         .first_seen = own_rows(ctx, batch.first_seen(shape.window > 0), batch),
+         .key_rows = {}},
+        own);
+    all.put_queries(stream, how.dqkv, gathered(ctx, own_dq, batch));
+  }
+  const Tensor own_kv = own_rows(ctx, kv, batch);
+  const Tensor own_dkv = ctx.scratch.take(own_kv.shape, dtype);
+  ops::part_attention_backward(
+      stream, ctx.scratch,
+      {.dq = dq, .dkv = own_dkv, .dout = how.dout, .out = how.out, .lse = how.lse},
+      {.keys = tokens / batch.sequences,
+       .qkv = how.qkv,
+       .kv = own_kv,
+       .rows = {},
+       .first_seen = how.first_seen,
+       .key_rows = batch.share.rows},
+      shape);
+  all.put_keys(stream, how.dqkv, {gathered(ctx, own_dkv, batch)});
+}
+
+}  // namespace trireme

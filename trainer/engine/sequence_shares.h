@@ -1,0 +1,68 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/token_batch.h"
+#include "model/layers/micro_batch.h"
+#include "model/tensor/arena.h"
+#include "model/tensor/host_mirror.h"
+#include "parallel/comm/communicator.h"
+#include "trainer/engine/engine_spec.h"
+
+namespace trireme {
+
+// The sequences of a step, of which this rank and the others of its context group have a share
+// each: what the host fills in, and what SequenceShare describes.
+class SequenceShares {
+ public:
+  struct Size {
+    int rank = 0, ranks = 1;  // of the context group
+    ContextMethod method = ContextMethod::kAllGather;
+    std::int64_t window = 0;  // of the model's layers with a sliding window; 0: none
+    std::int64_t micro_batches = 1;
+    std::int64_t sequences = 1;  // per micro-batch
+    std::int64_t seq_len = 1;    // of a whole sequence
+    bool dropout = false;        // TokenBatch has dropout_words
+    bool divided = true;         // false: every rank has whole sequences
+
+    std::int64_t own_tokens() const { return sequences * seq_len / ranks; }  // of a micro-batch
+  };
+  // Of a rank of `context`.
+  static Size size(const EngineSpec& spec, const Communicator& context);
+  SequenceShares(const Stream& stream, Arena& data, const Size& size);
+
+  // The host's view of the whole sequences of all micro-batches, if they are divided.
+  data::TokenBatch whole();
+  // Deals the rows of whole(), and copies this rank's to `own`, sequences of seq_len / ranks tokens;
+  // of undivided sequences, those of `own`.
+  void deal(const data::TokenBatch& own);
+  // Queued.
+  void upload(Stream& stream) const { tables_.upload(stream); }
+  // Of a micro-batch, on the device.
+  SequenceShare share(int micro_batch) const;
+
+  bool divided() const { return size_.divided; }
+  std::int64_t whole_tokens() const { return tokens_; }  // of a micro-batch
+
+  // losses [ranks, micro_batches * own_tokens()] in the order of whole(), for some micro-batches.
+  std::vector<double> in_order(const std::vector<double>& losses) const;
+
+ private:
+  enum Table : std::uint8_t { kRows, kGatheredOfWhole, kWholeOfGathered, kStart, kWords };
+  static std::int64_t tables_of(const Size& size);
+  std::int32_t* host(Table table, std::int64_t micro_batch) const;
+  Tensor table(Table table, int micro_batch) const;
+  void take_own(const data::TokenBatch& own, const data::TokenBatch& sequence,
+                std::span<const std::int32_t> rows) const;
+  void order_tokens(const data::TokenBatch& all, std::int64_t micro_batch);
+  void find_readers(const data::TokenBatch& all, std::int64_t micro_batch);
+
+  const Size size_;
+  std::int64_t tokens_;              // of a micro-batch's whole sequences
+  std::vector<std::int32_t> whole_;  // TokenBatch::in
+  HostMirror tables_;                // [tables, micro_batches, tokens_] I32, by Table
+  std::vector<std::uint8_t> reads_;  // [micro_batches, without a window or with, ranks, ranks]
+};
+
+}  // namespace trireme
