@@ -1,7 +1,7 @@
 #include "model/ops/attention.h"
 
 #include "model/device/imagined.h"
-#include "model/ops/check.h"
+#include "model/ops/attention_checks.h"
 #include "model/ops/cpu/attention.h"
 #include "model/ops/cuda/attention.h"
 #include "model/ops/cuda/attention_choice.h"
@@ -11,54 +11,21 @@
 namespace trireme::ops {
 namespace {
 
-void check_scores(const char* op, const Heads& heads, double soft_cap) {
-  require(soft_cap >= 0, op, ": a soft cap of ", soft_cap);
-  require(heads.kv_heads > 0 && heads.heads % heads.kv_heads == 0 && heads.width > 0, op, ": ",
-          heads.heads, " query heads for ", heads.kv_heads, " key heads of width ", heads.width);
-}
-
-void check_shape(const char* op, Tensor qkv, Tensor out, Tensor lse, Tensor first_seen,
-                 const AttentionShape& shape) {
-  // Tiles store positions in the accumulator dtype.
-  constexpr std::int64_t kMostExact = std::int64_t{1} << 24;
-  check_scores(op, shape.heads, shape.soft_cap);
-  require(shape.seq < kMostExact, op, ": a sequence of ", shape.seq);
-  require(shape.window >= 0, op, ": a window of ", shape.window);
-  require(shape.masked || shape.window == 0 || shape.window >= shape.seq, op, ": a window of ",
-          shape.window, " of ", shape.seq, " rows without a mask");
-  const std::int64_t tokens = shape.batch * shape.seq;
-  require_count(op, qkv, tokens * shape.heads.qkv(), qkv.dtype);
-  require_count(op, out, tokens * shape.heads.query(), qkv.dtype);
-  require_count(op, lse, tokens * shape.heads.heads, accumulator_of(qkv.dtype));
-  require_count(op, first_seen, tokens, DType::kI32);
-  if (shape.dropout) {
-    require(shape.dropout.dropped() < 65536, op, ": a dropout of ", shape.dropout.rate);
-    require_count(op, shape.dropout.words, tokens, DType::kI32);
-  }
-}
-
-// `products` of a [seq, seq] matrix with a [seq, width] one per head, of which the causal mask
-// leaves half, and a window less. Those `recomputed` do not count as model FLOPs. `bytes` are read
-// and written.
 void record_attention(const Stream& stream, cuda::AttentionPass pass, const AttentionShape& shape,
                       double products, double recomputed, DType dtype, std::size_t bytes) {
   if (stream.executes()) return;
   const bool is_own = stream.on_cuda() && cuda::supposes_own(pass, shape, dtype);
   const std::int64_t window = shape.window > 0 ? std::min(shape.window, shape.seq) : shape.seq;
-  const auto heads = static_cast<double>(shape.batch * shape.heads.heads),
-             seq = static_cast<double>(shape.seq), keys = static_cast<double>(window),
-             width = static_cast<double>(shape.heads.width);
-  // A multiply and an add for each; the first rows of a sequence see fewer than a window.
-  const double flops = heads * keys * (2 * seq - keys) * width;
-  stream.record({.kind = PlannedOp::Kind::kAttention,
-                 .name = is_own ? kOwnAttention : "attention",
-                 .element = size_of(dtype),
-                 .rows = heads * seq,
-                 .columns = keys,
-                 .depth = width,
-                 .flops = products * flops,
-                 .recomputed_flops = recomputed * flops,
-                 .bytes = static_cast<double>(bytes)});
+  // The causal mask leaves half, and the first rows of a sequence see fewer than a window.
+  const auto seq = static_cast<double>(shape.seq), keys = static_cast<double>(window);
+  record_products(stream,
+                  {.name = is_own ? kOwnAttention : "attention",
+                   .pairs = keys * (2 * seq - keys) / 2,
+                   .columns = window,
+                   .products = products,
+                   .recomputed = recomputed,
+                   .bytes = bytes},
+                  shape, dtype);
 }
 
 Shape workspace_of(const Stream& stream, const AttentionShape& shape, DType dtype) {
@@ -75,7 +42,7 @@ Shape backward_workspace_of(const Stream& stream, const AttentionShape& shape, D
 
 void attention(Stream& stream, Arena& scratch, Tensor out, Tensor lse, Tensor qkv,
                Tensor first_seen, const AttentionShape& shape) {
-  check_shape("attention", qkv, out, lse, first_seen, shape);
+  check_attention("attention", qkv, out, lse, first_seen, shape.seq, shape);
   record_attention(stream, cuda::AttentionPass::kForward, shape, 2, 0, qkv.dtype,
                    qkv.bytes() + out.bytes());
   if (qkv.count() == 0) return;
@@ -99,7 +66,8 @@ void window_start(Stream& stream, Tensor first_seen, Tensor document_start, Tens
 
 void attention_backward(Stream& stream, Arena& scratch, const AttentionBackward& how,
                         const AttentionShape& shape) {
-  check_shape("attention_backward", how.qkv, how.out, how.lse, how.first_seen, shape);
+  check_attention("attention_backward", how.qkv, how.out, how.lse, how.first_seen, shape.seq,
+                  shape);
   require_count("attention_backward: dqkv", how.dqkv, how.qkv.count(), how.qkv.dtype);
   require_count("attention_backward: dout", how.dout, how.out.count(), how.qkv.dtype);
   record_attention(stream, cuda::AttentionPass::kBackward, shape, 4, 1, how.qkv.dtype,

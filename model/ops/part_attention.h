@@ -18,7 +18,7 @@ struct PartAttention {
   Tensor rows;        // [batch seq] I32, ascending in each sequence; empty: query i is row i
   Tensor first_seen;  // [batch seq] I32, never decreasing in each sequence
   // [batch keys] I32, ascending in each sequence; empty: key k is row k. With dropout it is empty.
-  Tensor key_rows;
+  Tensor key_rows = {};
 };
 //   out [batch seq, heads.query()]   lse [batch seq, heads] in the accumulator dtype
 // Of a query that sees no key out is 0 and lse minus infinity.

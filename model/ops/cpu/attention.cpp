@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "model/ops/cpu/part_attention.h"
+
 #define HWY_TARGET_INCLUDE "model/ops/cpu/attention.cpp"
 #include "model/ops/cpu/simd/targets.h"
 // Below, once per target.
@@ -46,23 +48,18 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
                            Accumulator<T>* workspace) {
   using A = Accumulator<T>;
   const std::int64_t padded = padded_width<A>(head.width), tiles = attention_tiles(head.seq);
-  A* const keys = workspace;
-  A* const values = keys + tiles * kTile * padded;
-  A* const rows = values + tiles * kTile * padded;  // queries, then their sums of values
-  A* const columns = rows + kTile * padded;         // queries, transposed
+  const std::int64_t all = attention_tiles(head.keys) * kTile * padded;
+  A *const keys = workspace, *const values = keys + all;
+  A* const rows = values + all;              // queries, then their sums of values
+  A* const columns = rows + kTile * padded;  // queries, transposed
   A* const scores = columns + kTile * padded;
-  A *const top = scores + kTile * kTile, *const sum = top + kTile, *const seen = sum + kTile;
-  A* const factors = seen + kTile;
+  A *const top = scores + kTile * kTile, *const sum = top + kTile, *const factors = sum + kTile;
   A shrink[kTile];
-  pack<T, A>(keys, padded, head.k, head.stride, head.seq, head.width, A(1));
-  pack<T, A>(values, padded, head.v, head.stride, head.seq, head.width, A(1));
+  pack_seen(keys, values, padded, head);
   for (std::int64_t item = queries.first; item < head.group * tiles; item += queries.step) {
-    const std::int64_t member = item / tiles, tile = item % tiles;
-    Pair<A> pair{};
-    pair.first_seen = seen;
-    pair.first_query = tile * kTile;
-    pair.queries = least(kTile, head.seq - pair.first_query);
-    load_first_seen(seen, head.first_seen + pair.first_query, pair.queries);
+    const std::int64_t member = item / tiles;
+    Pair<A> pair;
+    take_queries(pair, head, item % tiles);
     pack<T, A>(rows, padded, head.q + member * head.width + pair.first_query * head.stride,
                head.stride, pair.queries, head.width, static_cast<A>(head.scale));
     transpose(columns, rows, padded, pair.queries, head.width);
@@ -70,10 +67,9 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
       top[i] = kNothing<A>;
       sum[i] = 0;
     }
-    const std::int64_t start = head.first_seen[pair.first_query] / kTile;
-    for (std::int64_t j = start; j <= tile; ++j) {
-      pair.first_key = j * kTile;
-      pair.keys = least(kTile, head.seq - pair.first_key);
+    const std::int64_t start = next_tile(pair, 0);
+    for (std::int64_t j = start; j != kNoTile; j = next_tile(pair, j + 1)) {
+      take_keys(pair, head, j);
       multiply<A>({.c = scores,
                    .ldc = kTile,
                    .a = keys + pair.first_key * padded,
@@ -115,28 +111,29 @@ TRIREME_KERNEL void attend(T* out, Accumulator<T>* lse, const AttentionHead<T>& 
     }
     for (std::int64_t row = 0; row < pair.queries; ++row) {
       const std::int64_t token = pair.first_query + row;
+      const bool sees = sum[row] != 0;
       const A inverse = A(1) / sum[row];
       T* const to = out + member * head.width + token * head.out_stride;
       each_vector<A>(head.width, [&](auto some, std::int64_t i, int) {
-        store(some, to + i, vec(rows + row * padded + i) * spread(inverse));
+        store(some, to + i, sees ? vec(rows + row * padded + i) * spread(inverse) : zero<A>());
       });
       lse[token * head.lse_stride + member] = top[row] + std::log(sum[row]);
     }
   }
 }
 
-void attention(Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
-               const AttentionShape& shape) {
+void attend_all(Tensor workspace, Tensor out, Tensor lse, const PartAttention& part,
+                const AttentionShape& shape) {
   const std::int64_t group = shape.heads.heads / shape.heads.kv_heads;
   const std::int64_t shares = shares_for(shape.batch * shape.heads.kv_heads, workspace.rows(),
                                          group * attention_tiles(shape.seq));
-  with_float(qkv.dtype, [&]<class T>(T) {
+  with_float(part.qkv.dtype, [&]<class T>(T) {
     each_share(shape, shares, workspace,
                [&](std::int64_t batch, std::int64_t kv_head, std::int64_t share, Tensor mine) {
                  const std::int64_t row = batch * shape.seq, head = kv_head * group;
                  attend(at<T>(out, row * shape.heads.query() + head * shape.heads.width),
                         at<Accumulator<T>>(lse, row * shape.heads.heads + head),
-                        head_of<T>(qkv, first_seen, shape, batch, kv_head), {share, shares},
+                        head_of<T>(part, shape, batch, kv_head), {share, shares},
                         at<Accumulator<T>>(mine));
                });
   });
@@ -150,11 +147,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace trireme::ops::cpu {
 
-HWY_EXPORT(attention);
+HWY_EXPORT(attend_all);
 
 void attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv, Tensor first_seen,
                const AttentionShape& shape) {
-  HWY_DYNAMIC_DISPATCH(attention)(workspace, out, lse, qkv, first_seen, shape);
+  const PartAttention whole{
+      .keys = shape.seq, .qkv = qkv, .kv = {}, .rows = {}, .first_seen = first_seen};
+  HWY_DYNAMIC_DISPATCH(attend_all)(workspace, out, lse, whole, shape);
+}
+void part_attention(Stream&, Tensor workspace, Tensor out, Tensor lse, const PartAttention& part,
+                    const AttentionShape& shape) {
+  HWY_DYNAMIC_DISPATCH(attend_all)(workspace, out, lse, part, shape);
 }
 void window_start(Stream&, Tensor first_seen, Tensor document_start, Tensor rows, std::int64_t seq,
                   std::int64_t window) {
@@ -169,15 +172,19 @@ void window_start(Stream&, Tensor first_seen, Tensor document_start, Tensor rows
 
 // Accumulators of a head's workspace, aligned to 64 bytes.
 template <class A>
-std::int64_t head_workspace(const AttentionShape& shape) {
-  const std::int64_t tiles = attention_tiles(shape.seq), tile = kAttentionTile;
+std::int64_t head_workspace(std::int64_t keys, const AttentionShape& shape) {
+  const std::int64_t tiles = attention_tiles(keys), tile = kAttentionTile;
   return tile * padded_width<A>(shape.heads.width) * (2 * tiles + 2) +
-         (shape.dropout ? 2 : 1) * tile * tile + 3 * tile;
+         (shape.dropout ? 2 : 1) * tile * tile + 2 * tile;
 }
 
-Shape attention_workspace(Device, const AttentionShape& shape, DType dtype) {
-  return {threads_for(shape),
-          dtype == DType::kF64 ? head_workspace<double>(shape) : head_workspace<float>(shape)};
+Shape attention_workspace(Device device, const AttentionShape& shape, DType dtype) {
+  return part_attention_workspace(device, shape.seq, shape, dtype);
+}
+Shape part_attention_workspace(Device, std::int64_t keys, const AttentionShape& shape,
+                               DType dtype) {
+  return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(keys, shape)
+                                                   : head_workspace<float>(keys, shape)};
 }
 
 }  // namespace trireme::ops::cpu

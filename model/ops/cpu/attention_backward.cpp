@@ -1,4 +1,5 @@
 #include "model/ops/cpu/attention.h"
+#include "model/ops/cpu/part_attention.h"
 
 #define HWY_TARGET_INCLUDE "model/ops/cpu/attention_backward.cpp"
 #include "model/ops/cpu/simd/targets.h"
@@ -12,7 +13,8 @@ namespace {
 
 template <class T>
 struct AttentionGradient {
-  T *dq = nullptr, *dk = nullptr, *dv = nullptr;  // laid out as q, k and v of the head
+  T *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  std::int64_t dq_stride = 0, dkv_stride = 0;  // between rows
   const T *out = nullptr, *dout = nullptr;
   const Accumulator<T>* lse = nullptr;
   // The subset of query tiles, and that of the key tiles.
@@ -53,34 +55,35 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
                                     const AttentionHead<T>& head, Accumulator<T>* workspace) {
   using A = Accumulator<T>;
   const std::int64_t padded = padded_width<A>(head.width), tiles = attention_tiles(head.seq);
-  const std::int64_t all = tiles * kTile * padded, one = kTile * padded;
+  const std::int64_t one = kTile * padded, all = attention_tiles(head.keys) * one;
   A *const keys = workspace, *const values = keys + all;
   A *const dkeys = values + all, *const dvalues = dkeys + all;
   A *const rows = dvalues + all, *const columns = rows + one;     // queries
   A *const drows = columns + one, *const dcolumns = drows + one;  // gradient of the output
   A* const dq = dcolumns + one;
   A *const scores = dq + one, *const dscores = scores + kTile * kTile;
-  A *const lse = dscores + kTile * kTile, *const delta = lse + kTile, *const seen = delta + kTile;
-  A* const factors = seen + kTile;
-  const std::int64_t stride = head.stride, width = head.width;
-  pack<T, A>(keys, padded, head.k, stride, head.seq, width, A(1));
-  pack<T, A>(values, padded, head.v, stride, head.seq, width, A(1));
+  A *const lse = dscores + kTile * kTile, *const delta = lse + kTile;
+  A* const factors = delta + kTile;
+  const std::int64_t width = head.width;
+  pack_seen(keys, values, padded, head);
   for (std::int64_t i = 0; gradient.want_dkv && i < 2 * all; i += kLanes<A>)
     store(Full{}, dkeys + i, zero<A>());
 
   for (std::int64_t item = gradient.queries.first; item < head.group * tiles;
        item += gradient.queries.step) {
-    const std::int64_t member = item / tiles, tile = item % tiles;
-    Pair<A> pair{};
-    pair.first_seen = seen;
-    pair.first_query = tile * kTile;
-    pair.queries = least(kTile, head.seq - pair.first_query);
-    const std::int64_t start = head.first_seen[pair.first_query] / kTile;
-    const std::int64_t step = gradient.keys.step;
-    const std::int64_t j0 = start + (gradient.keys.first + step - start % step) % step;
-    if (j0 > tile) continue;
-    load_first_seen(seen, head.first_seen + pair.first_query, pair.queries);
-    pack<T, A>(rows, padded, head.q + member * width + pair.first_query * stride, stride,
+    const std::int64_t member = item / tiles;
+    Pair<A> pair;
+    take_queries(pair, head, item % tiles);
+    const std::int64_t j0 = next_tile(pair, 0, gradient.keys);
+    if (j0 == kNoTile) {
+      for (std::int64_t row = 0; gradient.want_dq && row < pair.queries; ++row) {
+        T* const to = gradient.dq + member * width + (pair.first_query + row) * gradient.dq_stride;
+        each_vector<A>(width,
+                       [&](auto some, std::int64_t i, int) { store(some, to + i, zero<A>()); });
+      }
+      continue;
+    }
+    pack<T, A>(rows, padded, head.q + member * width + pair.first_query * head.stride, head.stride,
                pair.queries, width, static_cast<A>(head.scale));
     transpose(columns, rows, padded, pair.queries, width);
     const std::int64_t at = member * width + pair.first_query * head.out_stride;
@@ -90,6 +93,8 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
       lse[row] = delta[row] = 0;
       if (row >= pair.queries) continue;
       lse[row] = gradient.lse[(pair.first_query + row) * head.lse_stride + member];
+      // Sees no key: any finite number works.
+      if (lse[row] == kNothing<A>) lse[row] = 0;
       Sums<A> dots;
       each_vector<A>(width, [&](auto some, std::int64_t i, int k) {
         dots[k] = MulAdd(load(some, gradient.out + at + row * head.out_stride + i),
@@ -97,9 +102,8 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
       });
       delta[row] = total(dots);
     }
-    for (std::int64_t j = j0; j <= tile; j += step) {
-      pair.first_key = j * kTile;
-      pair.keys = least(kTile, head.seq - pair.first_key);
+    for (std::int64_t j = j0; j != kNoTile; j = next_tile(pair, j + 1, gradient.keys)) {
+      take_keys(pair, head, j);
       const std::int64_t key_at = pair.first_key * padded, offset = pair.offset();
       multiply<A>({.c = scores,
                    .ldc = kTile,
@@ -179,48 +183,54 @@ TRIREME_KERNEL void attend_backward(const AttentionGradient<T>& gradient,
     }
     const Vec<A> scale = spread(static_cast<A>(head.scale));
     for (std::int64_t row = 0; gradient.want_dq && row < pair.queries; ++row) {
-      T* const to = gradient.dq + member * width + (pair.first_query + row) * stride;
+      T* const to = gradient.dq + member * width + (pair.first_query + row) * gradient.dq_stride;
       each_vector<A>(width, [&](auto some, std::int64_t i, int) {
         store(some, to + i, vec(dq + row * padded + i) * scale);
       });
     }
   }
   if (!gradient.want_dkv) return;
-  for (std::int64_t token = 0; token < head.seq; ++token) {
-    if (token / kTile % gradient.keys.step != gradient.keys.first) continue;
+  for (std::int64_t key = 0; key < head.keys; ++key) {
+    if (key / kTile % gradient.keys.step != gradient.keys.first) continue;
+    const std::int64_t to = key * gradient.dkv_stride;
     each_vector<A>(width, [&](auto some, std::int64_t i, int) {
-      store(some, gradient.dk + token * stride + i, vec(dkeys + token * padded + i));
-      store(some, gradient.dv + token * stride + i, vec(dvalues + token * padded + i));
+      store(some, gradient.dk + to + i, vec(dkeys + key * padded + i));
+      store(some, gradient.dv + to + i, vec(dvalues + key * padded + i));
     });
   }
 }
 
-void attention_backward(Tensor workspace, const AttentionBackward& how,
-                        const AttentionShape& shape) {
+// dq and dkv of the part are those of dqkv where it has no keys and values of their own.
+void attend_all_backward(Tensor workspace, const PartAttentionBackward& how,
+                         const PartAttention& part, const AttentionShape& shape) {
   const Heads& heads = shape.heads;
-  const std::int64_t group = heads.heads / heads.kv_heads;
-  const std::int64_t tiles = attention_tiles(shape.seq);
+  const std::int64_t group = heads.heads / heads.kv_heads, width = heads.width;
+  const std::int64_t tiles = attention_tiles(shape.seq), key_tiles = attention_tiles(part.keys);
   const std::int64_t all = shape.batch * heads.kv_heads, threads = workspace.rows();
+  const std::int64_t dq_stride = part.kv ? heads.query() : heads.qkv();
+  const std::int64_t dkv_stride = part.kv ? 2 * heads.kv_heads * width : heads.qkv();
   const auto go = [&](std::int64_t shares, bool want_dq, bool want_dkv) {
-    with_float(how.qkv.dtype, [&]<class T>(T) {
+    with_float(part.qkv.dtype, [&]<class T>(T) {
       each_share(shape, shares, workspace,
                  [&](std::int64_t batch, std::int64_t kv_head, std::int64_t share, Tensor mine) {
                    const std::int64_t row = batch * shape.seq, head = kv_head * group;
-                   T* const gradient = at<T>(how.dqkv, row * heads.qkv());
-                   const std::int64_t out = row * heads.query() + head * heads.width;
-                   attend_backward<T>(
-                       {.dq = gradient + head * heads.width,
-                        .dk = gradient + (heads.heads + kv_head) * heads.width,
-                        .dv = gradient + (heads.heads + heads.kv_heads + kv_head) * heads.width,
-                        .out = at<T>(how.out, out),
-                        .dout = at<T>(how.dout, out),
-                        .lse = at<Accumulator<T>>(how.lse, row * heads.heads + head),
-                        .queries = want_dkv ? Share{} : Share{share, shares},
-                        .keys = want_dkv ? Share{share, shares} : Share{},
-                        .want_dq = want_dq,
-                        .want_dkv = want_dkv},
-                       head_of<T>(how.qkv, how.first_seen, shape, batch, kv_head),
-                       at<Accumulator<T>>(mine));
+                   const std::int64_t out = row * heads.query() + head * width;
+                   T* const dk = at<T>(how.dkv, batch * part.keys * dkv_stride) +
+                                 (part.kv ? 0 : heads.query()) + kv_head * width;
+                   attend_backward<T>({.dq = at<T>(how.dq, row * dq_stride + head * width),
+                                       .dk = dk,
+                                       .dv = dk + heads.kv_heads * width,
+                                       .dq_stride = dq_stride,
+                                       .dkv_stride = dkv_stride,
+                                       .out = at<T>(how.out, out),
+                                       .dout = at<T>(how.dout, out),
+                                       .lse = at<Accumulator<T>>(how.lse, row * heads.heads + head),
+                                       .queries = want_dkv ? Share{} : Share{share, shares},
+                                       .keys = want_dkv ? Share{share, shares} : Share{},
+                                       .want_dq = want_dq,
+                                       .want_dkv = want_dkv},
+                                      head_of<T>(part, shape, batch, kv_head),
+                                      at<Accumulator<T>>(mine));
                  });
     });
   };
@@ -228,7 +238,7 @@ void attention_backward(Tensor workspace, const AttentionBackward& how,
   // products, which pays off if whole heads would leave threads idle.
   const std::int64_t rounds = (all + threads - 1) / threads;
   if (5 * rounds * threads <= 7 * all) return go(1, true, true);
-  go(shares_for(all, threads, tiles), false, true);
+  go(shares_for(all, threads, key_tiles), false, true);
   go(shares_for(all, threads, group * tiles), true, false);
 }
 
@@ -240,24 +250,36 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace trireme::ops::cpu {
 
-HWY_EXPORT(attention_backward);
+HWY_EXPORT(attend_all_backward);
 
 void attention_backward(Stream&, Tensor workspace, const AttentionBackward& how,
                         const AttentionShape& shape) {
-  HWY_DYNAMIC_DISPATCH(attention_backward)(workspace, how, shape);
+  const PartAttention whole{
+      .keys = shape.seq, .qkv = how.qkv, .kv = {}, .rows = {}, .first_seen = how.first_seen};
+  const PartAttentionBackward gradient{
+      .dq = how.dqkv, .dkv = how.dqkv, .dout = how.dout, .out = how.out, .lse = how.lse};
+  HWY_DYNAMIC_DISPATCH(attend_all_backward)(workspace, gradient, whole, shape);
+}
+void part_attention_backward(Stream&, Tensor workspace, const PartAttentionBackward& how,
+                             const PartAttention& part, const AttentionShape& shape) {
+  HWY_DYNAMIC_DISPATCH(attend_all_backward)(workspace, how, part, shape);
 }
 
 // Accumulators of a head's workspace, aligned to 64 bytes.
 template <class A>
-std::int64_t head_workspace(const AttentionShape& shape) {
-  const std::int64_t tiles = attention_tiles(shape.seq), tile = kAttentionTile;
+std::int64_t head_workspace(std::int64_t keys, const AttentionShape& shape) {
+  const std::int64_t tiles = attention_tiles(keys), tile = kAttentionTile;
   return tile * padded_width<A>(shape.heads.width) * (4 * tiles + 5) +
-         (shape.dropout ? 3 : 2) * tile * tile + 3 * tile;
+         (shape.dropout ? 3 : 2) * tile * tile + 2 * tile;
 }
 
-Shape attention_backward_workspace(Device, const AttentionShape& shape, DType dtype) {
-  return {threads_for(shape),
-          dtype == DType::kF64 ? head_workspace<double>(shape) : head_workspace<float>(shape)};
+Shape attention_backward_workspace(Device device, const AttentionShape& shape, DType dtype) {
+  return part_attention_backward_workspace(device, shape.seq, shape, dtype);
+}
+Shape part_attention_backward_workspace(Device, std::int64_t keys, const AttentionShape& shape,
+                                        DType dtype) {
+  return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(keys, shape)
+                                                   : head_workspace<float>(keys, shape)};
 }
 
 }  // namespace trireme::ops::cpu

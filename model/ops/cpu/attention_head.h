@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "model/ops/attention.h"
 #include "model/ops/cpu/kernels.h"
+#include "model/ops/part_attention.h"
 
 namespace trireme::ops::cpu {
 
@@ -16,8 +16,8 @@ constexpr std::int64_t padded_width(std::int64_t width) {
   constexpr std::int64_t kMost = 64 / static_cast<std::int64_t>(sizeof(A));
   return (width + kMost - 1) / kMost * kMost;
 }
-constexpr std::int64_t attention_tiles(std::int64_t seq) {
-  return (seq + kAttentionTile - 1) / kAttentionTile;
+constexpr std::int64_t attention_tiles(std::int64_t rows) {
+  return (rows + kAttentionTile - 1) / kAttentionTile;
 }
 
 // Of the probabilities of one sequence and one key-value head.
@@ -29,17 +29,32 @@ struct HeadDropout {
   std::int64_t first_head = 0;  // of the group, in the whole model
 };
 
-// One sequence and one key-value head, with the `group` query heads that read it. Rows are `stride`
-// elements apart in qkv, `out_stride` in out and dout, `lse_stride` in lse; query heads are `width`
-// apart, their lse adjacent.
+// One sequence and one key-value head, with the `group` query heads that read it. Rows of queries
+// are `stride` elements apart, those of keys and values `kv_stride`, of out and dout `out_stride`,
+// of lse `lse_stride`; query heads are `width` apart, their lse adjacent.
 template <class T>
 struct AttentionHead {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   const std::int32_t* first_seen = nullptr;
-  std::int64_t stride = 0, out_stride = 0, lse_stride = 0;
-  std::int64_t seq = 0, width = 0, group = 1;
+  const std::int32_t* rows = nullptr;      // null: query i is row i
+  const std::int32_t* key_rows = nullptr;  // null: key k is row k
+  std::int64_t stride = 0, kv_stride = 0, out_stride = 0, lse_stride = 0;
+  std::int64_t seq = 0, keys = 0, width = 0, group = 1;
   double scale = 1, soft_cap = 0;
   HeadDropout dropout;
+
+  // The keys that a query sees are those from first_key to before end_key; none if that is not
+  // more. Neither decreases with the query.
+  std::int64_t first_key(std::int64_t query) const {
+    const std::int32_t row = first_seen[query];
+    if (!key_rows) return std::min<std::int64_t>(row, keys);
+    return std::lower_bound(key_rows, key_rows + keys, row) - key_rows;
+  }
+  std::int64_t end_key(std::int64_t query) const {
+    const std::int64_t row = rows ? rows[query] : query;
+    if (!key_rows) return std::min(row + 1, keys);
+    return std::upper_bound(key_rows, key_rows + keys, row) - key_rows;
+  }
 };
 
 // A subset of the (query head, query tile) pairs of a head: those with index `first` modulo `step`.
@@ -88,21 +103,29 @@ inline HeadDropout dropout_of(const AttentionShape& shape, std::int64_t batch,
           .first_head = shape.first_head + kv_head * shape.heads.heads / shape.heads.kv_heads};
 }
 
+// The keys and values are in qkv where `part` has no others.
 template <class T>
-AttentionHead<T> head_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
-                         std::int64_t batch, std::int64_t kv_head) {
+AttentionHead<T> head_of(const PartAttention& part, const AttentionShape& shape, std::int64_t batch,
+                         std::int64_t kv_head) {
   const Heads& heads = shape.heads;
   const std::int64_t group = heads.heads / heads.kv_heads, first = batch * shape.seq;
-  const T* const row = at<T>(qkv, first * heads.qkv());
-  return {.q = row + kv_head * group * heads.width,
-          .k = row + (heads.heads + kv_head) * heads.width,
-          .v = row + (heads.heads + heads.kv_heads + kv_head) * heads.width,
-          .first_seen = at<std::int32_t>(first_seen, first),
+  const std::int64_t first_key = batch * part.keys, width = heads.width;
+  const std::int64_t kv_stride = part.kv ? 2 * heads.kv_heads * width : heads.qkv();
+  const T* const keys = part.kv ? at<T>(part.kv, first_key * kv_stride)
+                                : at<T>(part.qkv, first * kv_stride + heads.query());
+  return {.q = at<T>(part.qkv, first * heads.qkv() + kv_head * group * width),
+          .k = keys + kv_head * width,
+          .v = keys + (heads.kv_heads + kv_head) * width,
+          .first_seen = at<std::int32_t>(part.first_seen, first),
+          .rows = at<std::int32_t>(part.rows, first),
+          .key_rows = at<std::int32_t>(part.key_rows, first_key),
           .stride = heads.qkv(),
+          .kv_stride = kv_stride,
           .out_stride = heads.query(),
           .lse_stride = heads.heads,
           .seq = shape.seq,
-          .width = heads.width,
+          .keys = part.keys,
+          .width = width,
           .group = group,
           .scale = shape.scale,
           .soft_cap = shape.soft_cap,

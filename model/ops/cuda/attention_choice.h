@@ -67,4 +67,8 @@ std::int64_t cached_workspace(const Heads&);
 std::int64_t supposed_workspace(const AttentionShape&, DType);
 std::int64_t supposed_backward_workspace(const AttentionShape&, DType);
 
+// Workspace of part_attention and its backward in accumulators, on any GPU.
+std::int64_t part_workspace(std::int64_t keys, const AttentionShape&);
+std::int64_t part_backward_workspace(std::int64_t keys, const AttentionShape&);
+
 }  // namespace trireme::ops::cuda

@@ -3,13 +3,15 @@
 # library's kernels or ours.
 file(GLOB trireme_cuda_kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/model/ops/cuda/*.cu)
 # Sources with device dispatch.
-set(trireme_choosers ${CMAKE_SOURCE_DIR}/model/ops/attention.cpp ${CMAKE_SOURCE_DIR}/model/ops/gemm.cpp)
+set(trireme_choosers attention gemm part_attention)
+list(TRANSFORM trireme_choosers REPLACE ".+" "${CMAKE_SOURCE_DIR}/model/ops/\\0.cpp")
 foreach(kernels ${trireme_cuda_kernels})
   get_filename_component(name ${kernels} NAME_WE)
   if(EXISTS ${CMAKE_SOURCE_DIR}/model/ops/${name}.cpp)
     list(APPEND trireme_choosers ${CMAKE_SOURCE_DIR}/model/ops/${name}.cpp)
   endif()
 endforeach()
+list(REMOVE_DUPLICATES trireme_choosers)
 list(SORT trireme_choosers)
 set(attention attention)
 if(TRIREME_CUDNN_FRONTEND_INCLUDE)

@@ -76,30 +76,82 @@ constexpr A kNothing = -std::numeric_limits<A>::infinity();
 // One tile of queries with one tile of keys.
 template <class A>
 struct Pair {
-  const A* first_seen;       // [kTile], index in the sequence
-  std::int64_t first_query;  // index in the sequence
-  std::int64_t queries;      // in the tile
+  A first[kTile], last[kTile];  // the keys that a query sees; neither decreases
+  std::int64_t first_query;
+  std::int64_t queries;  // in the tile
+  std::int64_t reach;    // query q of the tile sees no key after q + reach
   std::int64_t first_key;
-  std::int64_t keys;
-  std::int64_t offset() const { return first_query - first_key; }
+  std::int64_t keys;  // in the tile
+  std::int64_t offset() const { return reach - first_key; }
 };
+
+template <class A, class T>
+TRIREME_KERNEL void take_queries(Pair<A>& pair, const AttentionHead<T>& head, std::int64_t tile) {
+  pair.first_query = tile * kTile;
+  pair.queries = least(kTile, head.seq - pair.first_query);
+  pair.reach = -kTile;
+  for (std::int64_t query = 0; query < pair.queries; ++query) {
+    const std::int64_t last = head.end_key(pair.first_query + query) - 1;
+    pair.first[query] = static_cast<A>(head.first_key(pair.first_query + query));
+    pair.last[query] = static_cast<A>(last);
+    pair.reach = most(pair.reach, last - query);
+  }
+  for (std::int64_t query = pair.queries; query < kTile; ++query) {
+    pair.first[query] = pair.first[pair.queries - 1];
+    pair.last[query] = pair.last[pair.queries - 1];
+  }
+}
+template <class A, class T>
+HWY_INLINE void take_keys(Pair<A>& pair, const AttentionHead<T>& head, std::int64_t tile) {
+  pair.first_key = tile * kTile;
+  pair.keys = least(kTile, head.keys - pair.first_key);
+}
+
+// The first tile of keys of a share, from this one on, of which a query sees a key.
+inline constexpr std::int64_t kNoTile = std::numeric_limits<std::int64_t>::max();
+template <class A>
+HWY_INLINE std::int64_t next_tile(const Pair<A>& pair, std::int64_t from, Share share = {}) {
+  for (std::int64_t query = 0; query < pair.queries;) {
+    const auto first = static_cast<std::int64_t>(pair.first[query]);
+    if (static_cast<std::int64_t>(pair.last[query]) < most(first, from * kTile)) {
+      ++query;
+      continue;
+    }
+    const std::int64_t tile = most(first / kTile, from);
+    if (tile % share.step == share.first) return tile;
+    from = tile + 1;
+  }
+  return kNoTile;
+}
+
+// Packs the keys and values of a head that any query sees, by whole tiles.
+template <class A, class T>
+TRIREME_KERNEL void pack_seen(A* keys, A* values, std::int64_t padded,
+                              const AttentionHead<T>& head) {
+  const std::int64_t first = head.first_key(0) / kTile * kTile;
+  const std::int64_t rows = head.end_key(head.seq - 1) - first;
+  pack<T, A>(keys + first * padded, padded, head.k + first * head.kv_stride, head.kv_stride, rows,
+             head.width, A(1));
+  pack<T, A>(values + first * padded, padded, head.v + first * head.kv_stride, head.kv_stride, rows,
+             head.width, A(1));
+}
 
 // Calls body(key, see) for the keys visible to any query of the vector `lane`; see(s) sets
 // invisible scores to minus infinity. Returns the end.
 template <class A, class Body>
 HWY_INLINE std::int64_t each_key(const Pair<A>& pair, std::int64_t lane, const Body& body) {
-  const std::int64_t end = least(pair.keys, pair.offset() + lane + kLanes<A>);
-  const std::int64_t last = least(lane + kLanes<A>, pair.queries) - 1;
-  std::int64_t late = 0;  // keys before this one are invisible to some query
-  if (last >= lane)
-    late = least(end, static_cast<std::int64_t>(pair.first_seen[last]) - pair.first_key);
-  const std::int64_t full = least(end, pair.offset() + lane + 1);
-  const Vec<A> first = vec(pair.first_seen + lane) - spread(static_cast<A>(pair.first_key));
-  const Vec<A> query = Iota(Lanes<A>(), static_cast<A>(pair.offset() + lane));
+  const std::int64_t latest = lane + kLanes<A> - 1;
+  const auto in_tile = [&](A key) { return static_cast<std::int64_t>(key) - pair.first_key; };
+  const std::int64_t end = least(pair.keys, in_tile(pair.last[latest]) + 1);
+  // Keys before `late` are invisible to some query; those up to `full` are not too late for any.
+  const std::int64_t late = least(end, in_tile(pair.first[latest]));
+  const std::int64_t full = least(end, in_tile(pair.last[lane]) + 1);
+  const Vec<A> base = spread(static_cast<A>(pair.first_key));
+  const Vec<A> first = vec(pair.first + lane) - base, last = vec(pair.last + lane) - base;
   const auto masked = [&](std::int64_t key) {
     return [=](Vec<A> s) {
       const Vec<A> k = spread(static_cast<A>(key));
-      return IfThenElse(And(k >= first, k <= query), s, spread(kNothing<A>));
+      return IfThenElse(And(k >= first, k <= last), s, spread(kNothing<A>));
     };
   };
   std::int64_t key = 0;
@@ -157,12 +209,6 @@ template <class A>
 TRIREME_KERNEL void drop(A* tile, const A* factors, std::int64_t keys) {
   for (std::int64_t i = 0; i < keys * kTile; i += kLanes<A>)
     store(Full{}, tile + i, vec(tile + i) * vec(factors + i));
-}
-
-template <class A>
-HWY_INLINE void load_first_seen(A* to, const std::int32_t* first_seen, std::int64_t rows) {
-  for (std::int64_t row = 0; row < kTile; ++row)
-    to[row] = row < rows ? static_cast<A>(first_seen[row]) : A(0);
 }
 
 }  // namespace
