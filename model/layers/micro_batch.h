@@ -30,7 +30,7 @@ struct ReadersOfRanks {
 // is shared, of whole sequences.
 struct SequenceShare {
   std::int64_t seq_len = 0;  // of a whole sequence; 0: no sequence is shared
-  Tensor rows = {};          // [sequences share] I32: row in its sequence of each token of the share
+  Tensor rows = {};  // [sequences share] I32: row in its sequence of each token of the share
   Tensor rows_of_ranks = {};  // [ranks, sequences share] I32: the same of all ranks
   // The order of gathered tokens, [ranks, sequences share], and that of whole sequences,
   // [sequences, seq_len]: the index in the one of each token of the other, I32.
@@ -44,9 +44,9 @@ struct SequenceShare {
 // valid until its backward.
 struct MicroBatch {
   std::int64_t sequences = 1, seq_len = 1;  // seq_len: this rank's tokens of a sequence
-  Tensor ids = {};             // [tokens] I32; used on the first stage
-  Tensor targets = {};         // [tokens] I32; used on the last stage; -1: no target
-  Tensor positions = {};       // [tokens] I32: position of the token in its document
+  Tensor ids = {};                          // [tokens] I32; used on the first stage
+  Tensor targets = {};                      // [tokens] I32; used on the last stage; -1: no target
+  Tensor positions = {};                    // [tokens] I32: position of the token in its document
   Tensor document_start = {};  // [tokens] I32: row at which its document starts in its sequence
   bool documents = true;       // false: every sequence is one document
   // [tokens] I32: first token that a layer with a sliding window sees; made by the stage.

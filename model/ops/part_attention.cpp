@@ -17,7 +17,7 @@ void check_part(const char* op, const PartAttention& part, Tensor out, Tensor ls
   require(shape.seq > 0 && part.keys > 0, op, ": ", shape.seq, " queries and ", part.keys, " keys");
   const std::int64_t keys = shape.batch * part.keys;
   require_count(op, part.kv, keys * 2 * shape.heads.kv_heads * shape.heads.width, part.qkv.dtype);
-  require_count(op, part.rows, shape.batch * shape.seq, DType::kI32);
+  if (part.rows) require_count(op, part.rows, shape.batch * shape.seq, DType::kI32);
   if (!part.key_rows) return;
   require_count(op, part.key_rows, keys, DType::kI32);
   require(!shape.dropout, op, ": dropout over keys that are not a whole sequence");

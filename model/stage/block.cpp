@@ -139,11 +139,10 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
                ? std::nullopt
                : std::optional<Mlp>(std::in_place, params, name + ".mlp",
                                     mlp_spec(config, spec.precision), seams.region)),
-      moe_(spec.layer.has_experts
-               ? std::optional<Moe>(std::in_place, params, name + ".mlp",
-                                    moe_spec(config, spec.number), seams.region, seams.experts,
-                                    seams.sequence)
-               : std::nullopt),
+      moe_(spec.layer.has_experts ? std::optional<Moe>(std::in_place, params, name + ".mlp",
+                                                       moe_spec(config, spec.number), seams.region,
+                                                       seams.experts, seams.sequence)
+                                  : std::nullopt),
       mlp_end_{branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region),
                dropout_at(name + ".mlp.down", spec.dropout.residual)} {}
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "model/ops/part_attention.h"
-#include "parallel/context/head_group.h"
 #include "model/ops/table_copy.h"
+#include "parallel/context/head_group.h"
 
 namespace trireme {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 // Groups whose keys and values of `ranks` ranks are no larger than all of a token's heads.
 std::vector<HeadGroup> groups_of(const ops::Heads& all, std::int64_t ranks) {
   std::int64_t keys = all.kv_heads;
-  while (keys > 1 && (all.kv_heads % keys != 0 ||
-                      2 * keys * ranks > all.heads + 2 * all.kv_heads)) {
+  while (keys > 1 &&
+         (all.kv_heads % keys != 0 || 2 * keys * ranks > all.heads + 2 * all.kv_heads)) {
     --keys;
   }
   const std::int64_t queries = keys * (all.heads / all.kv_heads);
@@ -38,7 +38,8 @@ ops::PartAttention part_of(Tensor qkv, Tensor kv, const MicroBatch& batch,
 
 // The keys and values of whole sequences, in scratch.
 Tensor GatheredAttention::gathered(ExecContext& ctx, Tensor own, const MicroBatch& batch) const {
-  const Tensor kv = ctx.scratch.take({batch.sequences * batch.share.seq_len, own.width()}, own.dtype);
+  const Tensor kv =
+      ctx.scratch.take({batch.sequences * batch.share.seq_len, own.width()}, own.dtype);
   const Arena::Frame frame(ctx.scratch);
   const Tensor of_ranks = ctx.scratch.take(kv.shape, own.dtype);
   ranks_.all_gather(ctx.stream, of_ranks, own);

@@ -42,14 +42,14 @@ struct HeadGroup {
   // Keys, then values, of qkv.
   void take_keys(Stream& stream, const ops::Columns& own, Tensor qkv) const {
     for (std::int64_t i = 0; i < 2; ++i) {
-      ops::copy_columns(stream, {own.table, own.first + i * keys * all.width},
-                        {qkv, key_column(i)}, keys * all.width);
+      ops::copy_columns(stream, {own.table, own.first + i * keys * all.width}, {qkv, key_column(i)},
+                        keys * all.width);
     }
   }
   void put_keys(Stream& stream, Tensor qkv, const ops::Columns& own) const {
     for (std::int64_t i = 0; i < 2; ++i) {
-      ops::copy_columns(stream, {qkv, key_column(i)},
-                        {own.table, own.first + i * keys * all.width}, keys * all.width);
+      ops::copy_columns(stream, {qkv, key_column(i)}, {own.table, own.first + i * keys * all.width},
+                        keys * all.width);
     }
   }
   // own [rows, queries] of lse [rows, heads].

@@ -6,7 +6,8 @@
 namespace trireme {
 
 // This rank's rows of a table of whole sequences, in scratch.
-Tensor ReplicatedAttention::own_rows(ExecContext& ctx, Tensor whole, const MicroBatch& batch) const {
+Tensor ReplicatedAttention::own_rows(ExecContext& ctx, Tensor whole,
+                                     const MicroBatch& batch) const {
   const std::int64_t tokens = batch.share.rows.count();
   const Tensor own = ctx.scratch.take({tokens, whole.count() / batch.tokens()}, whole.dtype);
   ops::take_rows(ctx.stream, own, whole,
@@ -67,6 +68,8 @@ void ReplicatedAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tens
 // The gradients of a rank's queries with all keys, and of its keys with all queries.
 void ReplicatedAttention::backward(ExecContext& ctx, const ops::AttentionBackward& how,
                                    const MicroBatch& batch, const ops::AttentionShape& shape) {
+  // Draws are made for whole sequences of keys.
+  if (shape.dropout) return AttentionCore::backward(ctx, how, batch, shape);
   Stream& stream = ctx.stream;
   const HeadGroup all = HeadGroup::whole(shape.heads);
   const Arena::Frame frame(ctx.scratch);
@@ -78,8 +81,6 @@ void ReplicatedAttention::backward(ExecContext& ctx, const ops::AttentionBackwar
   all.take_keys(stream, {kv}, how.qkv);
   {
     const Arena::Frame of_queries(ctx.scratch);
-    ops::AttentionShape own = share_of(shape, batch);
-    if (shape.dropout) own.dropout.words = own_rows(ctx, shape.dropout.words, batch);
     const Tensor own_dq = ctx.scratch.take({tokens, dq.width()}, dtype);
     ops::part_attention_backward(
         stream, ctx.scratch,
@@ -94,7 +95,7 @@ void ReplicatedAttention::backward(ExecContext& ctx, const ops::AttentionBackwar
          .rows = batch.share.rows,
          .first_seen = own_rows(ctx, batch.first_seen(shape.window > 0), batch),
          .key_rows = {}},
-        own);
+        share_of(shape, batch));
     all.put_queries(stream, how.dqkv, gathered(ctx, own_dq, batch));
   }
   const Tensor own_kv = own_rows(ctx, kv, batch);

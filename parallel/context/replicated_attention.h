@@ -6,8 +6,8 @@ namespace trireme {
 
 // Context parallelism with the bits of one rank: every rank of the group has whole sequences and
 // computes all of a layer but attention, of which it computes its share of the rows. Each row's
-// result and gradient is computed by one rank, over the same tiles as by a single one, and gathered.
-// So attention's work is divided, but no memory.
+// result and gradient is computed by one rank, over the same tiles as by a single one, and
+// gathered. So attention's work is divided, but no memory.
 class ReplicatedAttention final : public AttentionCore {
  public:
   // `ranks` outlives it.

@@ -21,7 +21,8 @@ void RingExchange::start(Communicator& ranks, Stream& stream, const Messages& me
     if (messages.sent) sent_ = ranks.start_send(stream, messages.sent, messages.to);
   };
   const auto receive = [&] {
-    if (messages.received) received_ = ranks.start_receive(stream, messages.received, messages.from);
+    if (messages.received)
+      received_ = ranks.start_receive(stream, messages.received, messages.from);
   };
   if (sends_first(ranks.rank(), messages.to, ranks.size())) {
     send();

@@ -70,11 +70,10 @@ void UlyssesAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor 
   const Tensor own_lse = ctx.scratch.take({tokens, own.heads.heads}, lse.dtype);
   {
     const Arena::Frame of_qkv(ctx.scratch);
-    const Tensor whole =
-        to_heads(ctx, own.heads.qkv(), qkv.dtype, batch,
-                 [&](Tensor to, int rank) { group(all, rank).take(stream, to, qkv); });
-    const Tensor& seen =
-        own.window > 0 ? batch.share.window_start : batch.share.document_start;
+    const Tensor whole = to_heads(ctx, own.heads.qkv(), qkv.dtype, batch, [&](Tensor to, int rank) {
+      group(all, rank).take(stream, to, qkv);
+    });
+    const Tensor& seen = own.window > 0 ? batch.share.window_start : batch.share.document_start;
     ops::attention(stream, ctx.scratch, own_out, own_lse, whole, seen, own);
   }
   to_tokens(ctx, own_out, batch,
@@ -95,13 +94,13 @@ void UlyssesAttention::backward(ExecContext& ctx, const ops::AttentionBackward& 
       group(all, rank).take_queries(stream, to, tensor);
     });
   };
-  const Tensor qkv =
-      to_heads(ctx, own.heads.qkv(), dtype, batch,
-               [&](Tensor to, int rank) { group(all, rank).take(stream, to, how.qkv); });
+  const Tensor qkv = to_heads(ctx, own.heads.qkv(), dtype, batch, [&](Tensor to, int rank) {
+    group(all, rank).take(stream, to, how.qkv);
+  });
   const Tensor out = queries_of(how.out), dout = queries_of(how.dout);
-  const Tensor lse =
-      to_heads(ctx, own.heads.heads, how.lse.dtype, batch,
-               [&](Tensor to, int rank) { group(all, rank).take_lse(stream, to, how.lse); });
+  const Tensor lse = to_heads(ctx, own.heads.heads, how.lse.dtype, batch, [&](Tensor to, int rank) {
+    group(all, rank).take_lse(stream, to, how.lse);
+  });
   const Tensor dqkv = ctx.scratch.take(qkv.shape, dtype);
   ops::attention_backward(
       stream, ctx.scratch,

@@ -53,9 +53,10 @@ void add_model_parallelism(Options& to) {
                       "context_parallel_degree"));
   to.push_back({.key = "parallelism.context_method",
                 .slot = TRIREME_MEMBER(parallelism.context_method),
-                .help = "how context parallel ranks attend to each other's tokens: all_gather (keys "
-                        "and values of whole sequences, a few heads at a time), ring (those of one "
-                        "rank after the other) or ulysses (tokens are exchanged for heads)",
+                .help =
+                    "how context parallel ranks attend to each other's tokens: all_gather (keys "
+                    "and values of whole sequences, a few heads at a time), ring (those of one "
+                    "rank after the other) or ulysses (tokens are exchanged for heads)",
                 .effect = Effect::kLayout,
                 .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()}});
   to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),

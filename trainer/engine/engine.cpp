@@ -21,12 +21,13 @@ std::int64_t input_slots(const EngineSpec& spec, const RankGroups& groups, const
 StepInputs step_inputs(const EngineSpec& spec, const RankGroups& groups, const Stream& stream,
                        const PipelineLayout& layout, Arena& data) {
   const Communicator& context = *groups.context;
-  const StepInputs::Size size{spec.micro_batches,
-                              spec.training.local_batch_size,
-                              spec.training.seq_len / (divides_sequences(spec) ? context.size() : 1),
-                              spec.data.document_mask,
-                              input_slots(spec, groups, stream, layout),
-                              spec.training.dropout.any()};
+  const StepInputs::Size size{
+      spec.micro_batches,
+      spec.training.local_batch_size,
+      spec.training.seq_len / (divides_sequences(spec) ? context.size() : 1),
+      spec.data.document_mask,
+      input_slots(spec, groups, stream, layout),
+      spec.training.dropout.any()};
   if (context.size() == 1) return {stream, data, size};
   return {stream, data, size, SequenceShares::size(spec, context)};
 }
@@ -68,7 +69,8 @@ const HostState& Engine::host_state() {
 void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   router_result_.reset();
   const MicroBatches all = micro_batches();
-  losses_.set_tokens(valid_tokens, all.ranks * all.of_each * inputs_.whole_tokens_per_micro_batch());
+  losses_.set_tokens(valid_tokens,
+                     all.ranks * all.of_each * inputs_.whole_tokens_per_micro_batch());
   runner_.queue_gradients(update);
 }
 

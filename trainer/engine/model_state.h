@@ -106,7 +106,7 @@ class ModelState {
   const RankGroups& groups_;
   const std::unique_ptr<Region> region_;
   const std::unique_ptr<AttentionCore> attention_;
-  std::optional<ContextRanks> sequence_;  // if ranks divide sequences
+  std::optional<ContextRanks> sequence_;   // if ranks divide sequences
   std::optional<TokenAllToAll> exchange_;  // with expert parallelism
   ParamStore whole_;
   ParamStore params_;

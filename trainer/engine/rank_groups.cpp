@@ -77,22 +77,20 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
   groups.context = split("context", along({Axis::kContext}), sent.context);
   groups.data = split("data", along({Axis::kDataReplicate, Axis::kDataShard}), Messages::kNone);
   const bool is_sharded = zero > 0;
-  groups.shard = split(
-      "data_shard", is_sharded ? along({Axis::kDataShard, Axis::kContext}) : std::vector{rank},
-      Messages::kNone);
+  groups.shard = split("data_shard",
+                       is_sharded ? along({Axis::kDataShard, Axis::kContext}) : std::vector{rank},
+                       Messages::kNone);
   groups.replicate =
       split("data_replicate",
             is_sharded ? along({Axis::kDataReplicate})
                        : along({Axis::kDataReplicate, Axis::kDataShard, Axis::kContext}),
             sent.replicas);
   const int experts = mesh.extent(Axis::kExpert);
-  const int shards =
-      is_sharded ? mesh.extent(Axis::kDataShard) * mesh.extent(Axis::kContext) : 1;
+  const int shards = is_sharded ? mesh.extent(Axis::kDataShard) * mesh.extent(Axis::kContext) : 1;
   groups.model_state = split(
       "state",
-      shards > experts
-          ? along({Axis::kPipeline, Axis::kDataShard, Axis::kContext, Axis::kTensor})
-          : along({Axis::kPipeline, Axis::kExpert, Axis::kTensor}),
+      shards > experts ? along({Axis::kPipeline, Axis::kDataShard, Axis::kContext, Axis::kTensor})
+                       : along({Axis::kPipeline, Axis::kExpert, Axis::kTensor}),
       Messages::kNone);
   if (experts > 1) {
     groups.expert = split("expert", along({Axis::kExpert}), Messages::kExchanged);

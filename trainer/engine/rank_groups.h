@@ -38,9 +38,9 @@ struct RankGroups {
   std::unique_ptr<Communicator> pp_forward;   // the pipeline, for activations
   std::unique_ptr<Communicator> pp_backward;  // the pipeline, for gradients
   std::unique_ptr<Communicator>
-      embedding_group;                      // first and last pipeline stage; else this rank alone
-  std::unique_ptr<Communicator> context;    // context parallelism: ranks that share sequences
-  std::unique_ptr<Communicator> data;       // data parallelism: replicate x shard
+      embedding_group;                    // first and last pipeline stage; else this rank alone
+  std::unique_ptr<Communicator> context;  // context parallelism: ranks that share sequences
+  std::unique_ptr<Communicator> data;     // data parallelism: replicate x shard
   // Data and context ranks: those that shard the optimizer state, and replicas of the same shard.
   std::unique_ptr<Communicator> shard;
   std::unique_ptr<Communicator> replicate;

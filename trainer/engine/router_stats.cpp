@@ -71,7 +71,8 @@ RouterSink RouterStats::sink(int micro_batch) const {
 void RouterStats::gather(std::int64_t rounds) {
   if (stream_.executes()) *rounds_.host().as<double>() = static_cast<double>(rounds);
   rounds_.upload(stream_);
-  for (Communicator* const ranks : {groups_.pp_forward.get(), groups_.context.get(), groups_.data.get()}) {
+  for (Communicator* const ranks :
+       {groups_.pp_forward.get(), groups_.context.get(), groups_.data.get()}) {
     ranks->all_reduce(stream_, rounds_.tensor(), Reduce::kMax);
   }
   rounds_.download(stream_);

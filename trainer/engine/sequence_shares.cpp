@@ -145,9 +145,10 @@ SequenceShare SequenceShares::share(int micro_batch) const {
     if (reads_.empty() || size_.method != ContextMethod::kRing)
       return ReadersOfRanks{.ranks = size_.ranks};
     const std::span all(reads_);
-    return ReadersOfRanks{all.subspan(static_cast<std::size_t>((2 * micro_batch + has_window) * pairs),
-                                      static_cast<std::size_t>(pairs)),
-                          size_.ranks};
+    return ReadersOfRanks{
+        all.subspan(static_cast<std::size_t>((2 * micro_batch + has_window) * pairs),
+                    static_cast<std::size_t>(pairs)),
+        size_.ranks};
   };
   return {.seq_len = size_.seq_len,
           .rows = rows.slice(size_.rank * own, own),

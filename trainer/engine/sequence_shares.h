@@ -34,8 +34,8 @@ class SequenceShares {
 
   // The host's view of the whole sequences of all micro-batches, if they are divided.
   data::TokenBatch whole();
-  // Deals the rows of whole(), and copies this rank's to `own`, sequences of seq_len / ranks tokens;
-  // of undivided sequences, those of `own`.
+  // Deals the rows of whole(), and copies this rank's to `own`, sequences of seq_len / ranks
+  // tokens; of undivided sequences, those of `own`.
   void deal(const data::TokenBatch& own);
   // Queued.
   void upload(Stream& stream) const { tables_.upload(stream); }

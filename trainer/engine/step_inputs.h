@@ -16,10 +16,10 @@ class StepInputs {
   struct Size {
     std::int64_t micro_batches = 1;
     std::int64_t sequences = 1;  // per micro-batch
-    std::int64_t seq_len = 1;  // of this rank's tokens
-    bool documents = true;   // false: no batch has a document mask
-    std::int64_t slots = 0;  // for micro-batches at fixed addresses
-    bool dropout = false;    // TokenBatch has dropout_words
+    std::int64_t seq_len = 1;    // of this rank's tokens
+    bool documents = true;       // false: no batch has a document mask
+    std::int64_t slots = 0;      // for micro-batches at fixed addresses
+    bool dropout = false;        // TokenBatch has dropout_words
 
     std::int64_t arrays() const { return data::TokenBatch::kArrays + (dropout ? 1 : 0); }
   };
@@ -53,7 +53,7 @@ class StepInputs {
 
   const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
   const std::unique_ptr<SequenceShares> shares_;
-  const Tensor in_slots_;    // [slots, arrays, tokens] I32; empty without slots
+  const Tensor in_slots_;  // [slots, arrays, tokens] I32; empty without slots
 };
 
 }  // namespace trireme

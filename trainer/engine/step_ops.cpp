@@ -19,8 +19,8 @@ class PartWalk {
         arenas_(Arenas::unbounded(device, {1}, {})),
         model_(spec_, {blocks}, groups, stream_, arenas_, progress_),
         batch_{.sequences = spec_.training.local_batch_size,
-               .seq_len = spec_.training.seq_len /
-                          (divides_sequences(spec) ? groups.context->size() : 1),
+               .seq_len =
+                   spec_.training.seq_len / (divides_sequences(spec) ? groups.context->size() : 1),
                .documents = spec_.data.document_mask} {
     const auto table = [&] { return arenas_.data.take({batch_.tokens()}, DType::kI32); };
     batch_.ids = table();
@@ -30,7 +30,8 @@ class PartWalk {
     if (spec_.training.dropout.any()) batch_.dropout_words = table();
     if (groups.context->size() > 1) {
       batch_.share =
-          SequenceShares(stream_, arenas_.data, SequenceShares::size(spec_, *groups.context)).share(0);
+          SequenceShares(stream_, arenas_.data, SequenceShares::size(spec_, *groups.context))
+              .share(0);
     }
     boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
   }

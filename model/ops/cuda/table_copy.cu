@@ -31,7 +31,8 @@ void copy_words(Stream& stream, const Columns& to, const Columns& from, std::int
   };
   const std::int64_t each = words(width), count = to.table.rows() * each;
   launch(copy_kernel<Word>, flat_blocks<1>(count), kFlatThreads, 0, stream,
-         reinterpret_cast<Word*>(to.table.data), ColumnsOf{words(to.first), words(to.table.width())},
+         reinterpret_cast<Word*>(to.table.data),
+         ColumnsOf{words(to.first), words(to.table.width())},
          reinterpret_cast<const Word*>(from.table.data),
          ColumnsOf{words(from.first), words(from.table.width())}, count, each);
 }

@@ -45,11 +45,10 @@ struct Case {
   bool documents = true;
 };
 
-// Without a tensor split every sum has the same terms in the same order; over data ranks where it
-// is asked for.
+// Without a tensor split every sum has the same terms in the same order; over data and context
+// ranks where it is asked for.
 bool is_exact(const Case& c) {
-  return c.layout.tensor == 1 && c.layout.context == 1 &&
-         (data_ranks(c.layout) == 1 || c.reproducible);
+  return c.layout.tensor == 1 && (data_ranks(c.layout) * c.layout.context == 1 || c.reproducible);
 }
 
 Case with_experts(Case c, Family family) {
@@ -62,8 +61,9 @@ ModelConfig model_of(const Case& c) {
   static constexpr const char* kNames[] = {"gpt2",        "llama",     "qwen3",   "olmo2",
                                            "gemma3_text", "qwen3_moe", "gpt_oss", "glm4_moe"};
   // Fewer key-value heads than tensor = 4.
-  ModelConfig m = test::tiny_model(kNames[static_cast<int>(c.family)],
-                                   {.vocab = kVocab, .layers = 8, .heads = c.heads, .positions = c.seq});
+  ModelConfig m =
+      test::tiny_model(kNames[static_cast<int>(c.family)],
+                       {.vocab = kVocab, .layers = 8, .heads = c.heads, .positions = c.seq});
   m.tie_word_embeddings = c.tied;
   if (c.layout.expert > 1) {
     m.num_experts = 8;
@@ -84,9 +84,10 @@ std::string name_of(const Case& c) {
              c.layout.sequence ? "_sequence" : "", "_pipeline_", c.layout.pipeline, "_",
              c.layout.schedule, "_", c.layout.virtual_stages, "_data_", c.layout.data_replicate,
              "_", c.layout.data_shard, "_zero_", c.layout.zero,
-             c.layout.context > 1 ? say("_context_", c.layout.context, "_",
-                                        kContextMethodNames[static_cast<std::size_t>(c.layout.context_method)])
-                                  : "",
+             c.layout.context > 1
+                 ? say("_context_", c.layout.context, "_",
+                       kContextMethodNames[static_cast<std::size_t>(c.layout.context_method)])
+                 : "",
              c.seq != kSeq ? say("_seq_", c.seq) : "", c.heads != 4 ? say("_heads_", c.heads) : "",
              c.documents ? "" : "_one_document",
              c.layout.expert > 1 ? say("_expert_", c.layout.expert) : "",
@@ -110,8 +111,7 @@ EngineSpec spec_of(const Case& c) {
   spec.optimizer.eps = 1e-3;
   spec.micro_batches = c.micro_batches / data_ranks(c.layout);
   spec.bucket = c.bucket;
-  const bool is_ring =
-      c.layout.context > 1 && c.layout.context_method == ContextMethod::kRing;
+  const bool is_ring = c.layout.context > 1 && c.layout.context_method == ContextMethod::kRing;
   if (!c.tied && !is_ring) {
     spec.training.dropout = {.attention = 0.1, .residual = 0.2, .embedding = 0.1};
   }
@@ -471,8 +471,8 @@ std::vector<Case> expert_cases() {
   return cases;
 }
 
-// Shared sequences by every method, beside tensor, pipeline and data ranks in every ZeRO stage: with
-// and without documents, with windows (Gemma 3), and with fewer key-value heads than ranks.
+// Shared sequences by every method, beside tensor, pipeline and data ranks in every ZeRO stage:
+// with and without documents, with windows (Gemma 3), and with fewer key-value heads than ranks.
 std::vector<Case> context_cases() {
   std::vector<Case> cases;
   constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
@@ -507,6 +507,11 @@ std::vector<Case> context_cases() {
                                  .seq = 48,
                                  .heads = context * tensor > 4 ? 8 : 4,
                                  .documents = documents});
+                if (method == ContextMethod::kAllGather) {
+                  cases.push_back(cases.back());
+                  cases.back().reproducible = true;
+                  if (layout.schedule == "ZBH1") cases.back().layout.schedule = "1F1B";
+                }
                 ++turn;
               }
             }
@@ -518,10 +523,38 @@ std::vector<Case> context_cases() {
   return cases;
 }
 
+// Sequences of several tiles, of which a rank has some or parts.
+std::vector<Case> long_context_cases() {
+  std::vector<Case> cases;
+  for (const std::int64_t context : {2, 4}) {
+    for (const std::int64_t seq : {200, 256}) {
+      for (const bool reproducible : {true, false}) {
+        for (const ContextMethod method :
+             {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses}) {
+          if (reproducible && method != ContextMethod::kAllGather) continue;
+          ParallelismConfig layout;
+          layout.context = context;
+          layout.context_method = method;
+          layout.data_shard = 1;
+          cases.push_back({.family = seq == 256 ? Family::kLlama : Family::kGemma3,
+                           .tied = true,
+                           .recompute = Recompute::kSelective,
+                           .layout = layout,
+                           .micro_batches = 1,
+                           .reproducible = reproducible,
+                           .seq = seq});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 const auto kName = [](const auto& c) { return name_of(c.param); };
 INSTANTIATE_TEST_SUITE_P(Of, Layout, testing::ValuesIn(all_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithData, Layout, testing::ValuesIn(data_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithContext, Layout, testing::ValuesIn(context_cases()), kName);
+INSTANTIATE_TEST_SUITE_P(WithLongContext, Layout, testing::ValuesIn(long_context_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithExperts, Layout, testing::ValuesIn(expert_cases()), kName);
 
 }  // namespace
