@@ -1,203 +1,12 @@
 #include "model/ops/attention.h"
 
-#include <random>
-
-#include "model/base/philox.h"
 #include "model/ops/cuda/transpose.h"
-#include "tests/model/ops/op_test.h"
+#include "tests/model/ops/attention_reference.h"
 
 namespace trireme::ops {
 namespace {
 
 using namespace trireme::test;  // NOLINT(google-build-using-namespace)
-
-constexpr std::int64_t kFirstHead = 2;
-
-struct AttentionCase {
-  std::int64_t batch, seq, heads, kv_heads, width;
-  std::int64_t document;    // length of a document; 0 for one as long as the sequence
-  std::int64_t window = 0;  // 0 for none
-  double soft_cap = 0;      // 0 for none
-  double dropout = 0;
-  AttentionShape shape() const {
-    AttentionShape s;
-    s.batch = batch, s.seq = seq;
-    s.heads = {heads, kv_heads, width};
-    s.scale = 1 / std::sqrt(static_cast<double>(width));
-    s.masked = document != 0 || window != 0;
-    s.window = window;
-    s.soft_cap = soft_cap;
-    s.dropout = {.rate = dropout, .key = random_key(1, "attention")};
-    s.first_head = kFirstHead;
-    return s;
-  }
-  std::int64_t tokens() const { return batch * seq; }
-  std::uint32_t word(std::int64_t token) const {
-    return philox(7, static_cast<std::uint64_t>(token))[0];
-  }
-  // By the definition in ops/attention.h; `key` counts in the sequence.
-  double factor(std::int64_t token, std::int64_t head, std::int64_t key) const {
-    if (dropout == 0) return 1;
-    const Dropout how = shape().dropout;
-    const auto drawn =
-        philox(how.key,
-               static_cast<std::uint64_t>((kFirstHead + head) << 32 | (key / 32 * 4 + key % 8 / 2)),
-               word(token));
-    const std::uint32_t bits = drawn[static_cast<std::size_t>(key / 8 % 4)] >> (key % 2 * 16);
-    return (bits & 0xffff) < how.dropped() ? 0 : how.scale();
-  }
-  std::int64_t start(std::int64_t token) const {
-    const std::int64_t t = token % seq;
-    return std::max(document_start(token), window == 0 ? 0 : t - window + 1);
-  }
-  std::int64_t document_start(std::int64_t token) const {
-    const std::int64_t t = token % seq;
-    // Documents begin elsewhere in each sequence of the batch.
-    return document == 0
-               ? 0
-               : std::max<std::int64_t>(0, (t + token / seq) / document * document - token / seq);
-  }
-};
-
-std::ostream& operator<<(std::ostream& out, const AttentionCase& x) {
-  return out << "batch " << x.batch << " seq " << x.seq << " heads " << x.heads << "/" << x.kv_heads
-             << " width " << x.width << " document " << x.document << " window " << x.window
-             << " soft cap " << x.soft_cap << " dropout " << x.dropout;
-}
-
-// What the tiles compute, written with whole matrices in float64.
-struct Reference {
-  Values out, lse, dqkv;
-
-  Reference(const AttentionCase& x, const Values& qkv, const Values& dout)
-      : out(x.tokens() * x.heads * x.width), lse(x.tokens() * x.heads), dqkv(qkv.size()) {
-    const std::int64_t row = x.shape().heads.qkv(), group = x.heads / x.kv_heads;
-    for (std::int64_t b = 0; b < x.batch; ++b) {
-      for (std::int64_t h = 0; h < x.heads; ++h) {
-        for (std::int64_t t = 0; t < x.seq; ++t) {
-          const std::int64_t token = b * x.seq + t, first = b * x.seq + x.start(token);
-          const std::int64_t q = token * row + h * x.width;
-          const std::int64_t k = (x.heads + h / group) * x.width;
-          const std::int64_t v = k + x.kv_heads * x.width, o = (token * x.heads + h) * x.width;
-          Values p(token - first + 1), dp(p.size()), slope(p.size(), 1);
-          double top = -INFINITY, sum = 0, mean = 0;
-          for (std::size_t s = 0; s < p.size(); ++s) {
-            for (std::int64_t i = 0; i < x.width; ++i)
-              p[s] += qkv[q + i] * qkv[(first + s) * row + k + i] * x.shape().scale;
-            if (x.soft_cap > 0) {
-              const double tangent = std::tanh(p[s] / x.soft_cap);
-              p[s] = x.soft_cap * tangent;
-              slope[s] = 1 - tangent * tangent;
-            }
-            top = std::max(top, p[s]);
-          }
-          for (double& value : p) sum += value = std::exp(value - top);
-          lse[token * x.heads + h] = top + std::log(sum);
-          Values kept(p.size());
-          for (std::size_t s = 0; s < p.size(); ++s) {
-            p[s] /= sum;
-            kept[s] = x.factor(token, h, x.start(token) + static_cast<std::int64_t>(s));
-            for (std::int64_t i = 0; i < x.width; ++i) {
-              out[o + i] += kept[s] * p[s] * qkv[(first + s) * row + v + i];
-              dp[s] += dout[o + i] * qkv[(first + s) * row + v + i];
-            }
-            dp[s] *= kept[s];
-            mean += p[s] * dp[s];
-          }
-          for (std::size_t s = 0; s < p.size(); ++s) {
-            const double ds = p[s] * (dp[s] - mean) * slope[s] * x.shape().scale;
-            for (std::int64_t i = 0; i < x.width; ++i) {
-              dqkv[(first + s) * row + v + i] += kept[s] * p[s] * dout[o + i];
-              dqkv[(first + s) * row + k + i] += ds * qkv[q + i];
-              dqkv[q + i] += ds * qkv[(first + s) * row + k + i];
-            }
-          }
-        }
-      }
-    }
-  }
-};
-
-// Uniform in [-1, 1), rounded to the dtype.
-Values uniform_values(std::int64_t count, std::uint32_t seed, DType dtype) {
-  std::mt19937 random(seed);
-  Values values(static_cast<std::size_t>(count));
-  for (double& value : values)
-    value = rounded(static_cast<double>(random() >> 8) / (1 << 23) - 1, dtype);
-  return values;
-}
-
-Values qkv_of(const AttentionCase& x, DType dtype) {
-  return uniform_values(x.tokens() * x.shape().heads.qkv(), 1, dtype);
-}
-
-struct Computed {
-  AttentionCase x;
-  Values dout_values;
-  Held qkv, dout, first_seen, words, out, lse, dqkv;
-
-  // Forward and backward, in arenas of exactly the planned size.
-  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values)
-      : Computed(stream, how, dtype, qkv_values, nullptr) {
-    Tally tally;
-    Stream planning(stream.device(), tally);
-    Arena plan = Arena::unbounded(stream.device());
-    forward(planning, plan);
-    backward(planning, plan);
-    Arena scratch(plan.peak(), stream.device());
-    forward(stream, scratch);
-    backward(stream, scratch);
-    stream.synchronize();
-    EXPECT_EQ(scratch.used(), 0u);
-  }
-  Computed(Stream& stream, const AttentionCase& how, DType dtype)
-      : Computed(stream, how, dtype, qkv_of(how, dtype)) {}
-  // Nothing yet.
-  Computed(Stream& stream, const AttentionCase& how, DType dtype, const Values& qkv_values,
-           std::nullptr_t)
-      : x(how),
-        dout_values(uniform_values(how.tokens() * how.shape().heads.query(), 2, dtype)),
-        qkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype, qkv_values),
-        dout(stream, {how.tokens(), how.shape().heads.query()}, dtype, dout_values),
-        first_seen(stream, {how.tokens()}, DType::kI32, starts(how)),
-        words(stream, {how.tokens()}, DType::kI32, words_of(how)),
-        out(stream, {how.tokens(), how.shape().heads.query()}, dtype),
-        lse(stream, {how.tokens(), how.heads}, accumulator_of(dtype)),
-        dqkv(stream, {how.tokens(), how.shape().heads.qkv()}, dtype) {}
-
-  static Values starts(const AttentionCase& how) {
-    Values all;
-    for (std::int64_t t = 0; t < how.tokens(); ++t)
-      all.push_back(static_cast<double>(how.start(t)));
-    return all;
-  }
-  static Values words_of(const AttentionCase& how) {
-    Values all;
-    for (std::int64_t t = 0; t < how.tokens(); ++t)
-      all.push_back(static_cast<std::int32_t>(how.word(t)));
-    return all;
-  }
-  AttentionShape shape() const {
-    AttentionShape shape = x.shape();
-    shape.dropout.words = words;
-    return shape;
-  }
-  void forward(Stream& stream, Arena& scratch) const {
-    attention(stream, scratch, out, lse, qkv, first_seen, shape());
-  }
-  void backward(Stream& stream, Arena& scratch) const {
-    attention_backward(stream, scratch, {dqkv, dout, out, qkv, lse, first_seen}, shape());
-  }
-};
-
-double furthest(const Values& a, const Values& b) {
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double apart = std::fabs(a[i] - b[i]);
-    worst = std::isnan(apart) ? INFINITY : std::max(worst, apart);
-  }
-  return worst;
-}
 
 // Inputs are at most 1 and so are scores / sqrt(width); outputs are averages of
 // values and gradients sums of at most `seq` terms of a few units. float32 rounds
@@ -205,8 +14,8 @@ double furthest(const Values& a, const Values& b) {
 // output, with 2^-8, float16 with 2^-11; so do a GPU's 16-bit weights, half a unit each.
 void expect_reference(Stream& stream, const AttentionCase& x, DType dtype) {
   SCOPED_TRACE(::testing::Message() << name_of(dtype) << " " << x);
-  const Computed c(stream, x, dtype);
-  const Reference r(x, qkv_of(x, dtype), c.dout_values);
+  const ComputedAttention c(stream, x, dtype);
+  const AttentionReference r(x, qkv_of(x, dtype), c.dout_values);
   double largest = 1;
   for (const double d : r.dqkv) largest = std::max(largest, std::fabs(d));
   const double unit = dtype == DType::kF64 ? 1e-14 : dtype == DType::kF32 ? 4e-6 : roundoff(dtype);
@@ -286,10 +95,10 @@ TEST_P(AttentionDtype, HasTheSameBitsWithAnyNumberOfThreads) {
         AttentionCase{1, 300, 4, 1, 16, 150, 70}}) {
     SCOPED_TRACE(::testing::Message() << x);
     omp_set_num_threads(1);
-    const Computed alone(stream, x, GetParam());
+    const ComputedAttention alone(stream, x, GetParam());
     for (const int n : {2, 3, 5, 16}) {
       omp_set_num_threads(n);
-      const Computed shared(stream, x, GetParam());
+      const ComputedAttention shared(stream, x, GetParam());
       EXPECT_TRUE(alone.out.bits() == shared.out.bits()) << n;
       EXPECT_TRUE(alone.lse.bits() == shared.lse.bits()) << n;
       EXPECT_TRUE(alone.dqkv.bits() == shared.dqkv.bits()) << n;
@@ -303,7 +112,7 @@ TEST_P(AttentionDtype, OfADocumentKnowsNothingOfTheOneBefore) {
     const AttentionCase x{1, 150, 2, 1, 16, 50};
     Values changed = qkv_of(x, GetParam());
     for (std::int64_t i = 0; i < 50 * x.shape().heads.qkv(); ++i) changed[i] = 100;
-    const Computed c(stream, x, GetParam()), other(stream, x, GetParam(), changed);
+    const ComputedAttention c(stream, x, GetParam()), other(stream, x, GetParam(), changed);
     const Values a = c.out.values(), b = other.out.values();
     for (std::size_t i = 50 * 32; i < a.size(); ++i) ASSERT_EQ(a[i], b[i]) << i;
     const Values da = c.dqkv.values(), db = other.dqkv.values();
@@ -323,12 +132,12 @@ TEST_P(AttentionDtype, SkipsTilesOutsideTheWindow) {
     Values keys = qkv_of(x, GetParam()), queries = keys;
     for (std::int64_t i = 0; i < 100 * row; ++i)
       if (i % row >= 64) keys[i] = kNan;
-    const Computed of_keys(stream, x, GetParam(), keys);
+    const ComputedAttention of_keys(stream, x, GetParam(), keys);
     expect_finite(of_keys.out.values(), (100 + far) * 64, x.seq * 64);
     expect_finite(of_keys.dqkv.values(), (100 + far) * row, x.seq * row);
     for (std::int64_t i = 540 * row; i < x.seq * row; ++i)
       if (i % row < 64) queries[i] = kNan;
-    const Computed of_queries(stream, x, GetParam(), queries);
+    const ComputedAttention of_queries(stream, x, GetParam(), queries);
     expect_finite(of_queries.dqkv.values(), 0, (540 - far) * row);
   });
 }
@@ -338,7 +147,7 @@ TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
     const AttentionCase x{1, 100, 1, 1, 16, 30};
     Values large = qkv_of(x, GetParam());
     for (double& value : large) value = rounded(200 * value, GetParam());
-    const Computed c(stream, x, GetParam(), large);
+    const ComputedAttention c(stream, x, GetParam(), large);
     for (const double value : c.out.values()) ASSERT_LE(std::fabs(value), 201);
     for (const double value : c.dqkv.values()) ASSERT_TRUE(std::isfinite(value));
   });
@@ -347,7 +156,7 @@ TEST_P(AttentionDtype, StaysFiniteOverScoresOfAnySize) {
 TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
   on_every_platform([](Stream& stream) {
     const AttentionCase x{2, 150, 4, 2, 64, 0};
-    const Computed first(stream, x, GetParam()), second(stream, x, GetParam());
+    const ComputedAttention first(stream, x, GetParam()), second(stream, x, GetParam());
     EXPECT_TRUE(first.out.bits() == second.out.bits());
     EXPECT_TRUE(first.lse.bits() == second.lse.bits());
     EXPECT_TRUE(first.dqkv.bits() == second.dqkv.bits());
@@ -358,7 +167,7 @@ TEST_P(AttentionDtype, HasTheSameBitsInEveryRun) {
 TEST_P(AttentionDtype, DropsTheSameInHalvesOfItsHeads) {
   on_every_platform([](Stream& stream) {
     const AttentionCase x{2, 90, 4, 2, 16, 0, 0, 0, 0.3};
-    const Computed whole(stream, x, GetParam());
+    const ComputedAttention whole(stream, x, GetParam());
     const Values expected = whole.out.values(), qkv = qkv_of(x, GetParam());
     for (const std::int64_t half : {0, 1}) {
       AttentionCase of_half = x;
@@ -372,7 +181,7 @@ TEST_P(AttentionDtype, DropsTheSameInHalvesOfItsHeads) {
           part.insert(part.end(), from, from + heads * x.width);
         }
       }
-      const Computed c(stream, of_half, GetParam(), part, nullptr);
+      const ComputedAttention c(stream, of_half, GetParam(), part, nullptr);
       AttentionShape shape = c.shape();
       shape.first_head += 2 * half;
       Arena scratch(std::size_t{1} << 20, stream.device());
@@ -392,7 +201,7 @@ TEST_P(AttentionDtype, DropsTheSameInHalvesOfItsHeads) {
 void expect_cached(Stream& stream, DType dtype, const AttentionCase& x, std::int64_t capacity,
                    std::vector<std::int64_t> calls) {
   SCOPED_TRACE(::testing::Message() << x << " by a cache of " << capacity);
-  const Computed whole(stream, x, dtype);
+  const ComputedAttention whole(stream, x, dtype);
   const Heads heads = x.shape().heads;
   const Shape cache{capacity, heads.kv_heads * heads.width};
   const Held keys(stream, cache, dtype), values(stream, cache, dtype);
@@ -462,11 +271,11 @@ void expect_gradient_of_output(const AttentionCase& x) {
   SCOPED_TRACE(::testing::Message() << x);
   Stream stream{Device{}};
   Values qkv = qkv_of(x, DType::kF64);
-  const Computed c(stream, x, DType::kF64, qkv);
+  const ComputedAttention c(stream, x, DType::kF64, qkv);
   const Values gradient = c.dqkv.values();
   Arena scratch(std::size_t{64} << 20);
   const auto loss = [&] {
-    const Computed changed(stream, x, DType::kF64, qkv, nullptr);
+    const ComputedAttention changed(stream, x, DType::kF64, qkv, nullptr);
     changed.forward(stream, scratch);
     return dot(changed.out.values(), c.dout_values);
   };
@@ -500,7 +309,7 @@ TEST(Attention, HasTheGradientOfItsOutput) {
 TEST(Attention, CountsUsefulOperationsOnAPlanningStream) {
   const AttentionCase x{2, 10, 4, 2, 8, 0};
   Stream stream;
-  const Computed c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
+  const ComputedAttention c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
   Tally tally;
   Stream planning(Device{}, tally);
   Arena plan = Arena::unbounded();
@@ -520,7 +329,7 @@ TEST(Attention, CountsWhatAWindowLeaves) {
   const auto flops = [&](std::int64_t window) {
     const AttentionCase x{1, 64, 2, 1, 8, 0, window};
     Stream stream;
-    const Computed c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
+    const ComputedAttention c(stream, x, DType::kF32, qkv_of(x, DType::kF32), nullptr);
     Tally tally{.ops = &ops};
     Stream planning(Device{}, tally);
     Arena plan = Arena::unbounded();
@@ -540,7 +349,7 @@ TEST(Attention, CountsWhatAWindowLeaves) {
 TEST(Attention, RefusesWhatDoesNotFit) {
   const AttentionCase x{1, 8, 4, 2, 8, 0};
   Stream stream;
-  const Computed c(stream, x, DType::kF32);
+  const ComputedAttention c(stream, x, DType::kF32);
   Arena scratch(1 << 20);
   AttentionShape shape = x.shape();
   shape.seq = 9;
@@ -617,7 +426,7 @@ TEST(Attention, OnAGpuTurnsLogSumExpsRound) {
 TEST(Attention, OnAGpuRefusesHeadsWiderThanItsTiles) {
   on_every_platform([](Stream& stream) {
     if (!stream.on_cuda()) return;
-    EXPECT_THROW(Computed(stream, {1, 2, 1, 1, 257, 0}, DType::kBf16), Error);
+    EXPECT_THROW(ComputedAttention(stream, {1, 2, 1, 1, 257, 0}, DType::kBf16), Error);
   });
 }
 
