@@ -43,13 +43,13 @@ void record_part(const Stream& stream, const PartAttention& part, const Attentio
 
 Shape workspace_of_part(const Stream& stream, std::int64_t keys, const AttentionShape& shape,
                         DType dtype) {
-  if (is_imagined(stream.device())) return {cuda::part_workspace(keys, shape)};
+  if (is_imagined(stream.device())) return {cuda::part_workspace(shape)};
   return TRIREME_CHOICE(stream, part_attention_workspace(stream.device(), keys, shape, dtype));
 }
 
 Shape backward_workspace_of_part(const Stream& stream, std::int64_t keys,
                                  const AttentionShape& shape, DType dtype) {
-  if (is_imagined(stream.device())) return {cuda::part_backward_workspace(keys, shape)};
+  if (is_imagined(stream.device())) return {cuda::part_backward_workspace(shape)};
   return TRIREME_CHOICE(stream,
                         part_attention_backward_workspace(stream.device(), keys, shape, dtype));
 }

@@ -52,10 +52,10 @@ struct BackwardWalk {
     walk.heads = P::kOfKeys ? in.group() : 1;
     walk.first_own = (P::kOfKeys ? tile : tiles - 1 - tile) * P::kOwn;
     const int end_own = min(walk.first_own + P::kOwn, in.seq);
-    const std::int32_t* const starts = in.starts(walk.batch);
-    const int first = P::kOfKeys ? walk.first_own : starts[walk.first_own];
-    walk.first_other = first / P::kRows * P::kRows;
-    walk.end_other = P::kOfKeys ? end_of_readers(starts, in.seq, walk.first_own, end_own) : end_own;
+    const RowRange others = P::kOfKeys ? in.readers(walk.batch, walk.first_own, end_own)
+                                       : in.seen(walk.batch, walk.first_own, end_own);
+    walk.first_other = others.first / P::kRows * P::kRows;
+    walk.end_other = others.end;
     return walk;
   }
   // Calls body(head, first row) for each tile.

@@ -1,4 +1,3 @@
-#include <climits>
 #include <type_traits>
 
 #include "model/device/cuda/launch.cuh"
@@ -17,62 +16,64 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
+// The log-sum-exp is in powers of two.
+template <class In>
+using QueryOf = SeeingQuery<float, In::kIsPart>;
+
 // Tile size of the other kind, and its distribution over warps: for wide heads the sums of a row
 // group are on two warps, half the columns each.
-template <class T, int W, bool kOfKeys>
+template <class In, int W, bool kOfKeys>
 struct Plan {
+  using T = typename In::Element;
   static constexpr int kRows = W == 64 ? 64 : 32;
   static constexpr int kStages = W == 256 ? 1 : 2;
   static constexpr int kParts = kOfKeys && W == 256 ? 2 : 1;
   static constexpr int kThreads = 128 * kParts;
+  // Own queries are loaded again for each tile, and each is masked: no registers are left to hold
+  // what that takes.
+  static constexpr bool kReloads = In::kIsPart && !kOfKeys && W == 256;
   static constexpr std::size_t kTiles =
       sizeof(T) * 2 * W * (kOwnRows + std::size_t{kStages} * kRows);
   static constexpr std::size_t kBytes =
-      kTiles + (kOfKeys ? std::size_t{kStages} * kRows * 3 * sizeof(float) : 0);
+      kTiles + (kOfKeys ? std::size_t{kStages} * kRows * sizeof(QueryOf<In>) : 0);
 };
 
-// A query's log-sum-exp in powers of two, its delta and the first visible key.
-struct Query {
-  float lse = 0, delta = 0;
-  int start = INT_MAX;
-};
-
-template <class T>
-__device__ __forceinline__ Query load_query(const HeadsWithDropout<T>& in,
-                                            const AttentionGradient<T, float>& gradient, int batch,
-                                            int head, int query) {
+template <class In>
+__device__ __forceinline__ QueryOf<In> load_query(const In& in, const GradientOf<In>& gradient,
+                                                  int batch, int head, int query) {
   if (query >= in.seq) return {};
   const std::int64_t token = std::int64_t{batch} * in.seq + query;
   const std::int64_t at = token * in.heads + head;
-  return {gradient.lse[at] * kLog2E, gradient.delta[at], in.first_seen[token]};
+  return QueryOf<In>::of(in, token, gradient.lse[at] * kLog2E, gradient.delta[at]);
 }
 
-template <class T, int W, bool kOfKeys, bool kDrops>
-__global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backward_mma(
-    const HeadsWithDropout<T> in, const AttentionGradient<T, float> gradient) {
-  using P = Plan<T, W, kOfKeys>;
+template <class In, int W, bool kOfKeys, bool kDrops>
+__global__ __launch_bounds__(Plan<In, W, kOfKeys>::kThreads) void attention_backward_mma(
+    const In in, const GradientOf<In> gradient) {
+  using T = typename In::Element;
+  using P = Plan<In, W, kOfKeys>;
   constexpr int kRows = P::kRows, kTile = kRows * W, kColumns = W / P::kParts;
   T* const own_first = trireme::cuda::dynamic_shared<T>();
   T* const own_second = own_first + kOwnRows * W;
   T* const others = own_second + kOwnRows * W;  // [kStages, 2, kTile]
-  Query* const readers = reinterpret_cast<Query*>(others + P::kStages * 2 * kTile);
+  auto* const readers = reinterpret_cast<QueryOf<In>*>(others + P::kStages * 2 * kTile);
   const int batch = static_cast<int>(blockIdx.z), y = static_cast<int>(blockIdx.y);
   const int group = in.group(), kv_head = kOfKeys ? y : y / group;
   // The blocks with most work first: early keys and late queries.
   const int tile = static_cast<int>(kOfKeys ? blockIdx.x : gridDim.x - 1 - blockIdx.x);
-  const int first_own = tile * kOwnRows, end_own = min(first_own + kOwnRows, in.seq);
-  const std::int32_t* const starts = in.starts(batch);
+  const int first_own = tile * kOwnRows;
+  const int end_own = min(first_own + kOwnRows, kOfKeys ? in.key_count() : in.seq);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, t = lane % 4;
   const int own = warp % 4 * kWarpRows, column = warp / 4 * kColumns;
   const int first_row = first_own + own;  // of this warp
   const float scale = static_cast<float>(in.scale) * kLog2E;
 
-  const HeadRows<const T> k = in.of_all(in.qkv, batch, in.heads + kv_head);
-  const HeadRows<const T> v = in.of_all(in.qkv, batch, in.heads + in.kv_heads + kv_head);
-  const int first_tile = (kOfKeys ? first_own : starts[first_own]) / kRows;
-  const int end_other = kOfKeys ? end_of_readers(starts, in.seq, first_own, end_own) : end_own;
-  const int tiles = (end_other + kRows - 1) / kRows - first_tile;
+  const HeadRows<const T> k = in.keys(batch, kv_head), v = in.values(batch, kv_head);
+  const RowRange range =
+      kOfKeys ? in.readers(batch, first_own, end_own) : in.seen(batch, first_own, end_own);
+  const int first_tile = range.first / kRows;
+  const int tiles = (range.end + kRows - 1) / kRows - first_tile;
   const int items = kOfKeys ? tiles * group : tiles;
 
   const auto first_row_of = [&](int item) {
@@ -83,7 +84,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     const int first = first_row_of(item);
     if constexpr (kOfKeys) {
       const int head = kv_head * group + item / tiles;
-      load_tile<kRows, W, P::kThreads>(to, in.of_all(in.qkv, batch, head), first);
+      load_tile<kRows, W, P::kThreads>(to, in.queries(batch, head), first);
       load_tile<kRows, W, P::kThreads>(to + kTile, in.of_queries(gradient.dout, batch, head),
                                        first);
       for (int i = static_cast<int>(threadIdx.x); i < kRows; i += P::kThreads)
@@ -95,19 +96,26 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     close_copies();
   };
 
-  Query mine[2];
-  int last_start = 0;
-  if constexpr (kOfKeys) {
+  QueryOf<In> mine[2];
+  // Of the warp's queries, the last one's first key and the first one's last.
+  int last_start = 0, first_last = 0;
+  const auto load_mine = [&] {
+    for (int r = 0; r < 2; ++r) mine[r] = load_query(in, gradient, batch, y, first_row + g + 8 * r);
+    last_start = in.starts(batch)[min(first_row + kWarpRows, in.seq) - 1];
+    first_last = in.last_seen(batch, first_row);
+  };
+  if (In::kIsPart && items == 0) {
+    // Copies would write to the own tiles, which hold the gradients in the end.
+  } else if constexpr (kOfKeys) {
     load_tile<kOwnRows, W, P::kThreads>(own_first, k, first_own);
     load_tile<kOwnRows, W, P::kThreads>(own_second, v, first_own);
   } else {
-    load_tile<kOwnRows, W, P::kThreads>(own_first, in.of_all(in.qkv, batch, y), first_own);
+    load_tile<kOwnRows, W, P::kThreads>(own_first, in.queries(batch, y), first_own);
     load_tile<kOwnRows, W, P::kThreads>(own_second, in.of_queries(gradient.dout, batch, y),
                                         first_own);
-    for (int r = 0; r < 2; ++r) mine[r] = load_query(in, gradient, batch, y, first_row + g + 8 * r);
-    last_start = starts[min(first_row + kWarpRows, in.seq) - 1];
+    if constexpr (!P::kReloads) load_mine();
   }
-  load_item(0);
+  if (!In::kIsPart || items > 0) load_item(0);
 
   float first_sum[kColumns / 8][4] = {};
   float second_sum[kOfKeys ? kColumns / 8 : 1][4] = {};
@@ -121,7 +129,7 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
     __syncthreads();
     const T* const other_first = others + item % P::kStages * 2 * kTile;
     const T* const other_second = other_first + kTile;
-    const Query* const reader = readers + item % P::kStages * kRows;
+    const QueryOf<In>* const reader = readers + item % P::kStages * kRows;
     const int first_other = first_row_of(item);
     float p[kRows / 8][4] = {}, ds[kRows / 8][4] = {};
 #pragma unroll 4
@@ -132,10 +140,12 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
       load_left<W>(a, own_second, own, i);
       multiply_rows<kRows, W>(ds, a, other_second, i);
     }
+    if constexpr (P::kReloads) load_mine();
     // Whether some query here may not see some key; starts never decrease.
     const bool masked =
-        kOfKeys ? first_other < first_row + kWarpRows - 1 || reader[kRows - 1].start > first_row
-                : first_other + kRows - 1 > first_row || first_other < last_start;
+        P::kReloads || (kOfKeys ? reader[0].last(first_other) < first_row + kWarpRows - 1 ||
+                                      reader[kRows - 1].start > first_row
+                                : first_other + kRows - 1 > first_last || first_other < last_start);
     [[maybe_unused]] std::uint32_t kept = 0;
     if constexpr (kDrops) {
       const int head = kOfKeys ? kv_head * group + item / tiles : y;
@@ -147,9 +157,9 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int row = first_row + g + e / 2 * 8, at = 8 * n + 2 * t + e % 2;
-          const Query query = kOfKeys ? reader[at] : mine[e / 2];
+          const QueryOf<In> query = kOfKeys ? reader[at] : mine[e / 2];
           const int key = kOfKeys ? row : first_other + at, asks = kOfKeys ? first_other + at : row;
-          const bool seen = !masked || (key <= asks && key >= query.start);
+          const bool seen = !masked || (key <= query.last(asks) && key >= query.start);
           float score = p[n][e], slope = 1;
           if constexpr (caps.value) {
             const float tangent = hyperbolic_tangent<T>(score * in.inverse_cap);
@@ -181,27 +191,27 @@ __global__ __launch_bounds__(Plan<T, W, kOfKeys>::kThreads) void attention_backw
   if constexpr (kOfKeys) put_rows<W, kColumns>(own_second, own, column, second_sum, 1, 1);
   __syncthreads();
   if (column != 0) return;
-  const int head = kOfKeys ? in.heads + kv_head : y;
-  store_rows<W>(in.of_all(gradient.dqkv, batch, head), own_first, own, first_row);
   if constexpr (kOfKeys) {
-    store_rows<W>(in.of_all(gradient.dqkv, batch, head + in.kv_heads), own_second, own, first_row);
+    store_rows<W>(in.key_gradient(gradient, batch, kv_head), own_first, own, first_row);
+    store_rows<W>(in.value_gradient(gradient, batch, kv_head), own_second, own, first_row);
+  } else {
+    store_rows<W>(in.query_gradient(gradient, batch, y), own_first, own, first_row);
   }
 }
 
-template <int W, bool kOfKeys, class T>
-void launch_walk(Stream& stream, int batch, const HeadsWithDropout<T>& in,
-                 const AttentionGradient<T, float>& gradient) {
-  using P = Plan<T, W, kOfKeys>;
-  const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
+template <int W, bool kOfKeys, class In>
+void launch_walk(Stream& stream, int batch, const In& in, const GradientOf<In>& gradient) {
+  using P = Plan<In, W, kOfKeys>;
+  const int own_rows = kOfKeys ? in.key_count() : in.seq;
+  const dim3 grid(extent(parts(own_rows, kOwnRows)), extent(kOfKeys ? in.kv_heads : in.heads),
                   extent(batch));
-  launch(in.words ? attention_backward_mma<T, W, kOfKeys, true>
-                  : attention_backward_mma<T, W, kOfKeys, false>,
+  launch(in.words ? attention_backward_mma<In, W, kOfKeys, true>
+                  : attention_backward_mma<In, W, kOfKeys, false>,
          grid, P::kThreads, P::kBytes, stream, in, gradient);
 }
 
-template <class T>
-void launch_of(Stream& stream, int batch, const HeadsWithDropout<T>& in,
-               const AttentionGradient<T, float>& gradient) {
+template <class In>
+void launch_of(Stream& stream, int batch, const In& in, const GradientOf<In>& gradient) {
   with_padded_width(in.width, [&]<int W>() {
     launch_walk<W, true>(stream, batch, in, gradient);
     launch_walk<W, false>(stream, batch, in, gradient);
@@ -219,6 +229,14 @@ void launch_attention_backward(Stream& stream, int batch, const HeadsWithDropout
                                const AttentionGradient<F16, float>& gradient) {
   if (in.words || !launch_attention_backward_wgmma(stream, batch, in, gradient))
     launch_of(stream, batch, in, gradient);
+}
+void launch_attention_backward(Stream& stream, int batch, const PartHeads<Bf16>& in,
+                               const PartGradient<Bf16, float>& gradient) {
+  launch_of(stream, batch, in, gradient);
+}
+void launch_attention_backward(Stream& stream, int batch, const PartHeads<F16>& in,
+                               const PartGradient<F16, float>& gradient) {
+  launch_of(stream, batch, in, gradient);
 }
 
 }  // namespace trireme::ops::cuda

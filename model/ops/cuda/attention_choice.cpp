@@ -121,12 +121,12 @@ std::int64_t supposed_backward_workspace(const AttentionShape& shape, DType dtyp
   return rows_of(shape) + static_cast<std::int64_t>(matrices / sizeof(float));
 }
 
-std::int64_t part_workspace(std::int64_t, const AttentionShape&) {
-  return kOwnWorkspace;
+std::int64_t part_workspace(const AttentionShape& shape) {
+  return 2 * shape.batch * shape.seq;
 }
 
-std::int64_t part_backward_workspace(std::int64_t, const AttentionShape& shape) {
-  return rows_of(shape);
+std::int64_t part_backward_workspace(const AttentionShape& shape) {
+  return part_workspace(shape) + rows_of(shape);
 }
 
 }  // namespace trireme::ops::cuda

@@ -67,8 +67,9 @@ std::int64_t cached_workspace(const Heads&);
 std::int64_t supposed_workspace(const AttentionShape&, DType);
 std::int64_t supposed_backward_workspace(const AttentionShape&, DType);
 
-// Workspace of part_attention and its backward in accumulators, on any GPU.
-std::int64_t part_workspace(std::int64_t keys, const AttentionShape&);
-std::int64_t part_backward_workspace(std::int64_t keys, const AttentionShape&);
+// Workspace of part_attention and its backward in accumulators, on any GPU: of each query the first
+// key that it sees and the end of those; the backward adds a delta for each of its heads.
+std::int64_t part_workspace(const AttentionShape&);
+std::int64_t part_backward_workspace(const AttentionShape&);
 
 }  // namespace trireme::ops::cuda

@@ -20,10 +20,10 @@ __device__ __forceinline__ T largest_of_row(T value) {
   return value;
 }
 
-template <class T, int W>
-__global__ __launch_bounds__(FmaTile<T, W>::kThreads,
-                             1) void attention_fma(const HeadsWithDropout<T> in,
-                                                   const AttentionResult<T, T> to) {
+template <class In, int W>
+__global__ __launch_bounds__(FmaTile<typename In::Element, W>::kThreads,
+                             1) void attention_fma(const In in, const ResultOf<In> to) {
+  using T = typename In::Element;
   using F = FmaTile<T, W>;
   T* const q_tile = trireme::cuda::dynamic_shared<T>();
   T* const k_tile = q_tile + F::kOwnSize;
@@ -33,18 +33,16 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * F::kOwn;
   const int row = static_cast<int>(threadIdx.x) / F::kRowThreads;
   const int lane = static_cast<int>(threadIdx.x) % F::kRowThreads, query = first_query + row;
-  const int kv_head = in.heads + head / in.group();
-  const HeadRows<const T> k = in.of_all(in.qkv, batch, kv_head);
-  const HeadRows<const T> v = in.of_all(in.qkv, batch, kv_head + in.kv_heads);
-  const std::int32_t* const starts = in.starts(batch);
-  const int start = starts[min(query, in.seq - 1)];
+  const int kv_head = head / in.group();
+  const HeadRows<const T> k = in.keys(batch, kv_head), v = in.values(batch, kv_head);
+  const int start = in.starts(batch)[min(query, in.seq - 1)], last = in.last_seen(batch, query);
   const T none = static_cast<T>(-INFINITY), scale = static_cast<T>(in.scale);
 
   T top = none, sum = 0;
   Vector<T> mixed[F::kVectors] = {};
-  load_fma_tile<T, W, F::kOwn>(q_tile, in.of_all(in.qkv, batch, head), first_query);
-  const int last_key = min(first_query + F::kOwn, in.seq) - 1;
-  for (int key = starts[first_query] / F::kOther * F::kOther; key <= last_key; key += F::kOther) {
+  load_fma_tile<T, W, F::kOwn>(q_tile, in.queries(batch, head), first_query);
+  const RowRange seen = in.seen(batch, first_query, min(first_query + F::kOwn, in.seq));
+  for (int key = seen.first / F::kOther * F::kOther; key < seen.end; key += F::kOther) {
     load_fma_tile<T, W, F::kOther>(k_tile, k, key);
     load_fma_tile<T, W, F::kOther>(v_tile, v, key);
     __syncthreads();
@@ -59,7 +57,7 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
 #pragma unroll
     for (int i = 0; i < F::kScores; ++i) {
       const int at = key + lane + F::kRowThreads * i;
-      scores[i] = at <= query && at >= start ? scores[i] * scale : none;
+      scores[i] = at <= last && at >= start ? scores[i] * scale : none;
       now = max(now, scores[i]);
     }
     now = largest_of_row<T, F::kRowThreads>(now);
@@ -87,20 +85,20 @@ __global__ __launch_bounds__(FmaTile<T, W>::kThreads,
   }
   for (int apart = 1; apart < F::kRowThreads; apart *= 2)
     sum += __shfl_xor_sync(0xffffffffu, sum, apart);
-  store_fma<T, W>(in.of_queries(to.out, batch, head), mixed, query, 1 / sum);
+  store_fma<T, W>(in.of_queries(to.out, batch, head), mixed, query, inverse_sum<In>(sum));
   if (lane == 0 && query < in.seq) {
     to.lse[(std::int64_t{batch} * in.seq + query) * in.heads + head] = top + std::log(sum);
   }
 }
 
-template <class T>
-void launch_fma(Stream& stream, int batch, const HeadsWithDropout<T>& in,
-                const AttentionResult<T, T>& to) {
+template <class In>
+void launch_fma(Stream& stream, int batch, const In& in, const ResultOf<In>& to) {
+  using T = typename In::Element;
   with_padded_width(in.width, [&]<int W>() {
     using F = FmaTile<T, W>;
     const dim3 grid(extent(parts(in.seq, F::kOwn)), extent(in.heads), extent(batch));
     const std::size_t bytes = sizeof(T) * (F::kOwnSize + 2 * F::kOtherSize + F::kOwn * F::kOther);
-    launch(attention_fma<T, W>, grid, F::kThreads, bytes, stream, in, to);
+    launch(attention_fma<In, W>, grid, F::kThreads, bytes, stream, in, to);
   });
 }
 
@@ -111,6 +109,14 @@ void launch_attention(Stream& stream, int batch, const HeadsWithDropout<float>& 
   launch_fma(stream, batch, in, to);
 }
 void launch_attention(Stream& stream, int batch, const HeadsWithDropout<double>& in,
+                      const AttentionResult<double, double>& to) {
+  launch_fma(stream, batch, in, to);
+}
+void launch_attention(Stream& stream, int batch, const PartHeads<float>& in,
+                      const AttentionResult<float, float>& to) {
+  launch_fma(stream, batch, in, to);
+}
+void launch_attention(Stream& stream, int batch, const PartHeads<double>& in,
                       const AttentionResult<double, double>& to) {
   launch_fma(stream, batch, in, to);
 }

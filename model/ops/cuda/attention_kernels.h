@@ -1,6 +1,9 @@
 #pragma once
+#include <type_traits>
+
 #include "model/base/error.h"
 #include "model/device/stream.h"
+#include "model/ops/attention.h"
 #include "model/ops/cuda/attention_heads.cuh"
 #include "model/ops/heads.h"
 #include "model/tensor/dtype.h"
@@ -23,6 +26,23 @@ struct AttentionGradient {
   const A* lse = nullptr;
   const A* delta = nullptr;  // sums of dout * out over a row of a head
 };
+// dq [tokens, heads width], dkv like PartHeads::kv.
+template <class T, class A>
+struct PartGradient {
+  T* dq = nullptr;
+  T* dkv = nullptr;
+  const T* dout = nullptr;
+  const A* lse = nullptr;
+  const A* delta = nullptr;
+};
+// Parameters of the kernels for AttentionHeads or PartHeads.
+template <class In>
+using ResultOf = AttentionResult<typename In::Element, Accumulator<typename In::Element>>;
+template <class In>
+using GradientOf =
+    std::conditional_t<In::kIsPart,
+                       PartGradient<typename In::Element, Accumulator<typename In::Element>>,
+                       AttentionGradient<typename In::Element, Accumulator<typename In::Element>>>;
 
 void launch_attention(Stream&, int batch, const HeadsWithDropout<Bf16>&,
                       const AttentionResult<Bf16, float>&);
@@ -55,9 +75,53 @@ void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<float>
 void launch_attention_backward(Stream&, int batch, const HeadsWithDropout<double>&,
                                const AttentionGradient<double, double>&);
 
+void launch_attention(Stream&, int batch, const PartHeads<Bf16>&,
+                      const AttentionResult<Bf16, float>&);
+void launch_attention(Stream&, int batch, const PartHeads<F16>&,
+                      const AttentionResult<F16, float>&);
+void launch_attention(Stream&, int batch, const PartHeads<float>&,
+                      const AttentionResult<float, float>&);
+void launch_attention(Stream&, int batch, const PartHeads<double>&,
+                      const AttentionResult<double, double>&);
+void launch_attention_backward(Stream&, int batch, const PartHeads<Bf16>&,
+                               const PartGradient<Bf16, float>&);
+void launch_attention_backward(Stream&, int batch, const PartHeads<F16>&,
+                               const PartGradient<F16, float>&);
+void launch_attention_backward(Stream&, int batch, const PartHeads<float>&,
+                               const PartGradient<float, float>&);
+void launch_attention_backward(Stream&, int batch, const PartHeads<double>&,
+                               const PartGradient<double, double>&);
+
 inline void require_width(const Heads& heads) {
   require(heads.width <= 256, "attention on a GPU has heads of up to 256 elements, not ",
           heads.width);
+}
+
+// `first_seen` and `vectors` as in AttentionHeads.
+template <class T>
+HeadsWithDropout<T> heads_of(const Tensor& qkv, const std::int32_t* first_seen,
+                             const AttentionShape& shape, bool vectors) {
+  require_width(shape.heads);
+  // Maxima are computed before scaling.
+  require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
+  const AttentionHeads<T> all{.qkv = qkv.as<T>(),
+                              .first_seen = first_seen,
+                              .seq = static_cast<int>(shape.seq),
+                              .heads = static_cast<int>(shape.heads.heads),
+                              .kv_heads = static_cast<int>(shape.heads.kv_heads),
+                              .width = static_cast<int>(shape.heads.width),
+                              .scale = shape.scale,
+                              .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
+                              .inverse_cap = static_cast<Accumulator<T>>(
+                                  shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
+                              .vectors = vectors};
+  const Dropout& dropout = shape.dropout;
+  return {all,
+          dropout ? dropout.words.as<std::int32_t>() : nullptr,
+          dropout.key,
+          dropout.dropped(),
+          static_cast<int>(shape.first_head),
+          static_cast<Accumulator<T>>(dropout.scale())};
 }
 
 // Calls body.operator()<W>() for the narrowest kernel that supports heads of `width`.

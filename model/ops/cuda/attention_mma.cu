@@ -20,11 +20,11 @@ template <int W>
 inline constexpr int kKeys = W <= 128 ? 64 : 32;
 
 // For rows g and g + 8 of a warp's 16: the running maximum score in powers of two, this thread's
-// part of the sum of powers, and the visible keys.
+// part of the sum of powers, and the first and last visible key.
 struct Running {
   float top[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};
-  int query[2], start[2];
+  int query[2], start[2], last[2];
 };
 
 // Scores become 2^(scale score - running maximum); `shrink` rescales earlier sums.
@@ -41,7 +41,7 @@ __device__ __forceinline__ void soften(float (&scores)[kCount / 8][4], float (&s
       for (int e = 0; e < 2; ++e) {
         float& score = scores[n][2 * r + e];
         const int key = first_key + 8 * n + 2 * t + e;
-        if (masked && (key > rows.query[r] || key < rows.start[r])) score = -INFINITY;
+        if (masked && (key > rows.last[r] || key < rows.start[r])) score = -INFINITY;
         largest = fmaxf(largest, score);
       }
     }
@@ -80,9 +80,9 @@ __device__ __forceinline__ void cap_scores(float (&scores)[kCount / 8][4], float
 
 // One tile of queries of one head. Asynchronous loads of keys and values alternate: values load
 // while scores are computed, and the next keys load while values are accumulated.
-template <class T, int W, bool kDrops>
-__global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout<T> in,
-                                                          const AttentionResult<T, float> to) {
+template <class In, int W, bool kDrops>
+__global__ __launch_bounds__(kThreads) void attention_mma(const In in, const ResultOf<In> to) {
+  using T = typename In::Element;
   constexpr bool kHolds = W <= 128;  // a warp's queries fit in registers
   T* const q_tile = trireme::cuda::dynamic_shared<T>();
   T* const k_tile = q_tile + kOwnRows * W;
@@ -90,9 +90,8 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout
   const int batch = static_cast<int>(blockIdx.z), head = static_cast<int>(blockIdx.y);
   // The longest rows first.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kOwnRows;
-  const int kv_head = in.heads + head / in.group();
-  const HeadRows<const T> k = in.of_all(in.qkv, batch, kv_head);
-  const HeadRows<const T> v = in.of_all(in.qkv, batch, kv_head + in.kv_heads);
+  const int kv_head = head / in.group();
+  const HeadRows<const T> k = in.keys(batch, kv_head), v = in.values(batch, kv_head);
   const std::int32_t* const starts = in.starts(batch);
   const int own = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -102,16 +101,21 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout
   for (int r = 0; r < 2; ++r) {
     rows.query[r] = first_query + own + lane / 4 + 8 * r;
     rows.start[r] = starts[min(rows.query[r], in.seq - 1)];
+    rows.last[r] = in.last_seen(batch, rows.query[r]);
   }
+  const int first_end = in.last_seen(batch, first_query + own) + 1;
   const int last_start = starts[min(first_query + own + kWarpRows, in.seq) - 1];
   float mixed[W / 8][4] = {};
   std::uint32_t queries[kHolds ? W / 16 : 1][4];
 
-  const int first_tile = starts[first_query] / kKeys<W>;
-  const int last_tile = (min(first_query + kOwnRows, in.seq) - 1) / kKeys<W>;
-  load_tile<kOwnRows, W, kThreads>(q_tile, in.of_all(in.qkv, batch, head), first_query);
-  load_tile<kKeys<W>, W, kThreads>(k_tile, k, first_tile * kKeys<W>);
-  close_copies();
+  const RowRange seen = in.seen(batch, first_query, min(first_query + kOwnRows, in.seq));
+  const int first_tile = seen.first / kKeys<W>;
+  const int last_tile = In::kIsPart && seen.end == 0 ? -1 : (seen.end - 1) / kKeys<W>;
+  if (!In::kIsPart || last_tile >= 0) {
+    load_tile<kOwnRows, W, kThreads>(q_tile, in.queries(batch, head), first_query);
+    load_tile<kKeys<W>, W, kThreads>(k_tile, k, first_tile * kKeys<W>);
+    close_copies();
+  }
   for (int tile = first_tile; tile <= last_tile; ++tile) {
     const int first_key = tile * kKeys<W>;
     wait_copies<0>();
@@ -130,7 +134,7 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout
       if constexpr (!kHolds) load_left<W>(queries[0], q_tile, own, i);
       multiply_rows<kKeys<W>, W>(scores, queries[kHolds ? i : 0], k_tile, i);
     }
-    const bool masked = first_key + kKeys<W> - 1 > first_query + own || first_key < last_start;
+    const bool masked = first_key + kKeys<W> > first_end || first_key < last_start;
     if (in.cap > 0) cap_scores<T, kKeys<W>>(scores, in.cap, in.inverse_cap);
     float shrink[2];
     soften<kKeys<W>>(scores, shrink, rows, first_key, masked, scale);
@@ -166,19 +170,18 @@ __global__ __launch_bounds__(kThreads) void attention_mma(const HeadsWithDropout
     }
   }
   // Only this warp reads and writes its rows of the query tile.
-  put_rows<W, W>(q_tile, own, 0, mixed, 1 / rows.sum[0], 1 / rows.sum[1]);
+  put_rows<W, W>(q_tile, own, 0, mixed, inverse_sum<In>(rows.sum[0]), inverse_sum<In>(rows.sum[1]));
   __syncwarp();
   store_rows<W>(in.of_queries(to.out, batch, head), q_tile, own, first_query + own);
 }
 
-template <class T>
-void launch_of(Stream& stream, int batch, const HeadsWithDropout<T>& in,
-               const AttentionResult<T, float>& to) {
+template <class In>
+void launch_of(Stream& stream, int batch, const In& in, const ResultOf<In>& to) {
   with_padded_width(in.width, [&]<int W>() {
     const dim3 grid(extent(parts(in.seq, kOwnRows)), extent(in.heads), extent(batch));
-    const std::size_t bytes = sizeof(T) * W * (kOwnRows + 2 * kKeys<W>);
-    launch(in.words ? attention_mma<T, W, true> : attention_mma<T, W, false>, grid, kThreads, bytes,
-           stream, in, to);
+    const std::size_t bytes = sizeof(typename In::Element) * W * (kOwnRows + 2 * kKeys<W>);
+    launch(in.words ? attention_mma<In, W, true> : attention_mma<In, W, false>, grid, kThreads,
+           bytes, stream, in, to);
   });
 }
 
@@ -191,6 +194,14 @@ void launch_attention(Stream& stream, int batch, const HeadsWithDropout<Bf16>& i
 void launch_attention(Stream& stream, int batch, const HeadsWithDropout<F16>& in,
                       const AttentionResult<F16, float>& to) {
   if (in.words || !launch_attention_wgmma(stream, batch, in, to)) launch_of(stream, batch, in, to);
+}
+void launch_attention(Stream& stream, int batch, const PartHeads<Bf16>& in,
+                      const AttentionResult<Bf16, float>& to) {
+  launch_of(stream, batch, in, to);
+}
+void launch_attention(Stream& stream, int batch, const PartHeads<F16>& in,
+                      const AttentionResult<F16, float>& to) {
+  launch_of(stream, batch, in, to);
 }
 
 }  // namespace trireme::ops::cuda

@@ -17,32 +17,6 @@ constexpr int kThreads = 256;
 constexpr int kRowThreads = 8;  // threads per dot product
 constexpr int kRows = kThreads / kRowThreads;
 
-template <class T>
-HeadsWithDropout<T> heads_of(Tensor qkv, Tensor first_seen, const AttentionShape& shape,
-                             bool vectors) {
-  require_width(shape.heads);
-  // Maxima are computed before scaling.
-  require(shape.scale > 0, "attention on a GPU scales scores by more than 0, not ", shape.scale);
-  const AttentionHeads<T> all{.qkv = qkv.as<T>(),
-                              .first_seen = first_seen.as<std::int32_t>(),
-                              .seq = static_cast<int>(shape.seq),
-                              .heads = static_cast<int>(shape.heads.heads),
-                              .kv_heads = static_cast<int>(shape.heads.kv_heads),
-                              .width = static_cast<int>(shape.heads.width),
-                              .scale = shape.scale,
-                              .cap = static_cast<Accumulator<T>>(shape.soft_cap / shape.scale),
-                              .inverse_cap = static_cast<Accumulator<T>>(
-                                  shape.soft_cap > 0 ? shape.scale / shape.soft_cap : 0),
-                              .vectors = vectors};
-  const Dropout& dropout = shape.dropout;
-  return {all,
-          dropout ? dropout.words.as<std::int32_t>() : nullptr,
-          dropout.key,
-          dropout.dropped(),
-          static_cast<int>(shape.first_head),
-          static_cast<Accumulator<T>>(dropout.scale())};
-}
-
 // delta [rows] = sum of dout * out over rows of `width`.
 template <class T>
 __global__ __launch_bounds__(kThreads) void row_dots(Accumulator<T>* delta, const T* dout,
@@ -102,30 +76,40 @@ void own_attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse, Ten
     using T = decltype(zero);
     using A = Accumulator<T>;
     launch_attention(
-        stream, static_cast<int>(shape.batch), heads_of<T>(qkv, first_seen, shape, vectors),
+        stream, static_cast<int>(shape.batch),
+        heads_of<T>(qkv, first_seen.as<std::int32_t>(), shape, vectors),
         AttentionResult<T, A>{.out = out.as<T>(),
                               .lse = lse.as<A>(),
                               .next = reinterpret_cast<std::int32_t*>(workspace.data)});
   });
 }
 
+void attention_delta(Stream& stream, Tensor delta, Tensor dout, Tensor out, std::int64_t width) {
+  const std::int64_t rows = delta.count();
+  with_float(dout.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, delta.as<Accumulator<T>>(),
+           dout.as<T>(), out.as<T>(), rows, static_cast<int>(width),
+           in_vectors(dout, width) && in_vectors(out, width));
+  });
+}
+
 void own_attention_backward(Stream& stream, Tensor delta, const AttentionBackward& how,
                             const AttentionShape& shape) {
-  const std::int64_t width = shape.heads.width, rows = delta.count();
+  const std::int64_t width = shape.heads.width;
+  attention_delta(stream, delta, how.dout, how.out, width);
   const bool vectors =
       in_vectors(how.qkv, width) && in_vectors(how.dqkv, width) && in_vectors(how.dout, width);
   with_float(how.qkv.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
-    launch(row_dots<T>, extent(parts(rows, kRows)), kThreads, 0, stream, delta.as<A>(),
-           how.dout.as<T>(), how.out.as<T>(), rows, static_cast<int>(width),
-           in_vectors(how.dout, width) && in_vectors(how.out, width));
-    launch_attention_backward(stream, static_cast<int>(shape.batch),
-                              heads_of<T>(how.qkv, how.first_seen, shape, vectors),
-                              AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),
-                                                      .dout = how.dout.as<T>(),
-                                                      .lse = how.lse.as<A>(),
-                                                      .delta = delta.as<A>()});
+    launch_attention_backward(
+        stream, static_cast<int>(shape.batch),
+        heads_of<T>(how.qkv, how.first_seen.as<std::int32_t>(), shape, vectors),
+        AttentionGradient<T, A>{.dqkv = how.dqkv.as<T>(),
+                                .dout = how.dout.as<T>(),
+                                .lse = how.lse.as<A>(),
+                                .delta = delta.as<A>()});
   });
 }
 

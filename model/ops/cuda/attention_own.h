@@ -16,5 +16,7 @@ void own_attention(Stream&, Tensor workspace, Tensor out, Tensor lse, Tensor qkv
                    const AttentionShape&);
 // `delta` [batch seq, heads] accumulators is scratch: the sum of dout * out per row.
 void own_attention_backward(Stream&, Tensor delta, const AttentionBackward&, const AttentionShape&);
+// Sums of dout * out over the rows of heads, each of `width` elements.
+void attention_delta(Stream&, Tensor delta, Tensor dout, Tensor out, std::int64_t width);
 
 }  // namespace trireme::ops::cuda

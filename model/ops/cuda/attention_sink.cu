@@ -1,21 +1,16 @@
 #include "model/ops/attention_sink.h"
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "model/device/cuda/launch.cuh"
+#include "model/ops/cuda/head_teams.cuh"
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
 
-using trireme::cuda::extent;
 using trireme::cuda::launch;
-using trireme::cuda::parts;
-
-constexpr int kThreads = 256;
 
 // Rows of one head of one token, each by a team of lanes of a warp along x.
 template <class T>
@@ -33,7 +28,7 @@ struct SinkRows {
 };
 
 template <int n, class T>
-__global__ __launch_bounds__(kThreads) void attention_sink_kernel(const SinkRows<T> rows) {
+__global__ __launch_bounds__(kHeadThreads) void attention_sink_kernel(const SinkRows<T> rows) {
   using A = Sum<T>;
   const std::int64_t row = rows.row();
   const bool exists = row < rows.count;
@@ -56,8 +51,8 @@ __global__ __launch_bounds__(kThreads) void attention_sink_kernel(const SinkRows
 }
 
 template <int n, class T>
-__global__ __launch_bounds__(kThreads) void sink_backward_kernel(Sum<T>* partial, const T* dout,
-                                                                 const SinkRows<T> rows) {
+__global__ __launch_bounds__(kHeadThreads) void sink_backward_kernel(Sum<T>* partial, const T* dout,
+                                                                     const SinkRows<T> rows) {
   using A = Sum<T>;
   Team<A> team{nullptr, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)};
   const std::int64_t row = rows.row();
@@ -72,22 +67,6 @@ __global__ __launch_bounds__(kThreads) void sink_backward_kernel(Sum<T>* partial
   }
   dot = team.sum(dot);
   if (exists && team.lane == 0) partial[row] = -std::exp(rows.sink(row) - rows.lse[row]) * dot;
-}
-
-// Calls body(Count<n>, grid, block), with as many lanes per row as it has packs, at most a warp.
-template <class T, class Body, class... Tensors>
-void over_heads(std::int64_t count, std::int64_t width, const Body& body,
-                const Tensors&... tensors) {
-  with_packs<T>(
-      width,
-      [&]<int n>(Count<n> pack) {
-        const auto packs = static_cast<std::uint64_t>(parts(width, n));
-        const auto lanes =
-            std::min<std::int64_t>(32, static_cast<std::int64_t>(std::bit_ceil(packs)));
-        const std::int64_t teams = kThreads / lanes;
-        body(pack, extent(parts(count, teams)), dim3(extent(lanes), extent(teams)));
-      },
-      tensors...);
 }
 
 template <class T>
