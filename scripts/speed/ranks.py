@@ -5,7 +5,8 @@
 
 Called by `scripts/bench --ranks`. The contestants are sampled in turn, as in compare.py: tensor
 parallelism with one micro-batch per step, a pipeline with 16, and data parallelism that splits one
-rank's micro-batch, for a model with experts also with the experts divided among these ranks.
+rank's micro-batch, for a model with experts also with the experts divided among these ranks; context
+parallelism with one sequence of 8,192 tokens, one document, by each method.
 """
 
 import os
@@ -23,10 +24,14 @@ SHAPES["GPT-2 124M, 8 x 256"] = dict(SHAPES[GPT2_124M], batch=8, seq=256)
 SHAPES["Llama 11M, 4 x 256"] = dict(
     SHAPES["Llama 6.6M, 4 x 256"], hidden=384, heads=6, ffn=1024,
 )  # fmt: skip
+SHAPES["Llama 11M, 1 x 8192"] = dict(
+    SHAPES["Llama 11M, 4 x 256"], batch=1, seq=8192, positions=8192,
+)  # fmt: skip
 # (axis, shape, micro-batches on a single rank)
 ROWS = [("tensor", GPT2_124M, 1), ("pipeline", GPT2_124M, 16)]
 ROWS += [("data", shape, 1) for shape in (
     GPT2_124M, "GPT-2 124M, 8 x 256", "GPT-2 5M, 4 x 256", "Llama 11M, 4 x 256")]  # fmt: skip
+ROWS += [("context", "Llama 11M, 1 x 8192", 1)]
 ROWS += [("expert", shape, 1) for shape in SHAPES if "experts" in SHAPES[shape]]
 
 
@@ -56,6 +61,10 @@ def compare(axis, shape, micro_batches, options, folder):
     elif axis == "data":
         shared.append(trireme(options, f"data_{ranks} reproducible", folder, part, ranks,
                               "--job.reproducible=true"))  # fmt: skip
+    elif axis == "context":
+        shared = [trireme(options, f"context_{ranks} {method}", folder, whole, ranks,
+                          f"--parallelism.context={ranks}", f"--parallelism.context_method={method}")
+                  for method in ("all_gather", "ring", "ulysses")]  # fmt: skip
     else:
         shared = [trireme(options, f"{axis}_{ranks}", folder, whole, ranks,
                           f"--parallelism.{axis}={ranks}")]  # fmt: skip

@@ -67,7 +67,7 @@ class LayoutRules : public RuleCheck {
     const std::int64_t seq_len = c_.training.seq_len;
     const std::string key = "parallelism.context", how = "parallelism.context_method";
     if (p.context <= 1) return;
-    const std::int64_t multiple = row_multiple(p.context);
+    const std::int64_t multiple = row_multiple(static_cast<int>(p.context));
     check(seq_len % multiple == 0, {key, "training.seq_len"},
           say("needs sequences of a multiple of ", multiple, " tokens, not ", seq_len, "; ",
               near({seq_len / multiple * multiple, (seq_len / multiple + 1) * multiple}, seq_len)));
@@ -75,6 +75,8 @@ class LayoutRules : public RuleCheck {
           {how, "training.attention_dropout"},
           "ring cannot drop attention's probabilities; use all_gather or ulysses");
     if (c_.job.reproducible) {
+      check(p.expert == 1, {key, "parallelism.expert", "job.reproducible"},
+            "cannot be combined with expert parallelism and job.reproducible");
       check(p.context_method == Method::kAllGather, {how, "job.reproducible"},
             "must be all_gather with job.reproducible, for the bits of one rank");
       check((p.context & (p.context - 1)) == 0, {key, "job.reproducible"},
@@ -94,7 +96,7 @@ class LayoutRules : public RuleCheck {
               near(possible, p.context), ", or use all_gather"));
   }
 
-  // Data ranks divide the experts among themselves.
+  // Data and context ranks divide the experts among themselves.
   void experts() {
     const ParallelismConfig& p = c_.parallelism;
     const ModelConfig& m = c_.model;
@@ -108,14 +110,17 @@ class LayoutRules : public RuleCheck {
               near(divisors(m.num_experts), p.expert)));
     if (p.data_shard > 0 && p.data_replicate > 0) {
       std::vector<std::int64_t> possible;
-      for (const std::int64_t degree : divisors(data_ranks(p))) {
-        const bool is_aligned = p.data_shard % degree == 0 || degree % p.data_shard == 0;
+      const std::int64_t ranks = data_ranks(p) * p.context, shards = p.data_shard * p.context;
+      for (const std::int64_t degree : divisors(ranks)) {
+        const bool is_aligned = shards % degree == 0 || degree % shards == 0;
         if (is_aligned && m.num_experts % degree == 0) possible.push_back(degree);
       }
       check(std::find(possible.begin(), possible.end(), p.expert) != possible.end(),
             {key, "parallelism.data_shard", "parallelism.data_replicate"},
-            say("must divide the ", data_ranks(p), " data ranks, and divide or be a multiple of ",
-                "data_shard = ", p.data_shard, "; ", near(possible, p.expert)));
+            say("must divide the ", ranks, p.context > 1 ? " data and context" : " data",
+                " ranks, and divide or be a multiple of data_shard",
+                p.context > 1 ? " x context" : "", " = ", shards, "; ",
+                near(possible, p.expert)));
     }
     check(!find_optimizer(c_.optimizer.name).spans_ranks, {key, "optimizer.name"},
           say("is not implemented for ", c_.optimizer.name, ", which needs all shards of a ",

@@ -512,6 +512,17 @@ std::vector<Case> context_cases() {
                   cases.back().reproducible = true;
                   if (layout.schedule == "ZBH1") cases.back().layout.schedule = "1F1B";
                 }
+                if (turn % 3 == 1) {
+                  cases.push_back(with_experts(cases.back(), kSparseFamilies[turn / 3 % 3]));
+                }
+                if (turn % 3 == 2) {
+                  ParallelismConfig divided = layout;
+                  divided.expert = turn % 2 == 0 ? context : context * data;
+                  Case sparse = cases.back();
+                  sparse.layout = divided;
+                  sparse.reproducible = false;
+                  cases.push_back(with_experts(sparse, kSparseFamilies[turn / 3 % 3]));
+                }
                 ++turn;
               }
             }
