@@ -48,6 +48,8 @@ void MistakenGroup::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
     case GroupFault::kTwice:
       right_->all_reduce(stream, tensor, reduce);
       return right_->all_reduce(stream, tensor, reduce);
+    case GroupFault::kInstead:
+      return options_.instead->all_reduce(stream, tensor, reduce);
     case GroupFault::kMean:
       right_->all_reduce(stream, tensor, reduce);
       return scale(stream, tensor, 1.0 / size());

@@ -12,13 +12,14 @@ namespace trireme::verify {
 
 // Wrong behavior of a call.
 enum class GroupFault : std::uint8_t {
-  kSkip,    // no communication
-  kTwice,   // reduces the result again
-  kMean,    // averages instead of summing
-  kStale,   // returns the result of the first step
-  kSwap,    // swaps the first and the last shard
-  kRepeat,  // sends the first message of a step for the later ones, too
-  kModify,  // calls Options::modify or modify_blocks on the input or the output
+  kSkip,     // no communication
+  kTwice,    // reduces the result again
+  kMean,     // averages instead of summing
+  kStale,    // returns the result of the first step
+  kSwap,     // swaps the first and the last shard
+  kRepeat,   // sends the first message of a step for the later ones, too
+  kInstead,  // reduces over Options::instead
+  kModify,   // calls Options::modify or modify_blocks on the input or the output
 };
 
 // Selects calls of a group.
@@ -42,6 +43,7 @@ class MistakenGroup final : public Communicator {
     std::function<void(Stream&, const RankBlocks& received, const RankBlocks& sent)> modify_blocks =
         {};
     bool modify_before = false;       // modifies the input of all_reduce instead of its output
+    Communicator* instead = nullptr;  // for kInstead: another group, of all_reduce
     std::function<void()> made = {};  // called for each wrong call
   };
   // The ledger is this rank's and must outlive the group.
