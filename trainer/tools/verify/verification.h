@@ -60,6 +60,8 @@ class Verification {
   bool forward_differs(const std::vector<std::string>& silent, std::int64_t step,
                        bool masked = true);
   std::optional<Cause> cause_of_mask(std::int64_t step);
+  std::vector<double> token_losses(const Subject& subject) const;
+  std::string on_context_ranks(std::int64_t step) const;
   std::string part_of_forward(std::int64_t step);
 
   World& world_;

@@ -209,7 +209,9 @@ std::string Verification::part_of_forward(std::int64_t step) {
   const auto differs = [&](std::size_t heard) {
     return forward_differs(tensors_from(branches, heard), step);
   };
-  if (differs(0)) return "the embedding, the loss, or the pipeline messages";
+  if (differs(0)) {
+    return "the embedding, the loss, or the pipeline messages" + on_context_ranks(step);
+  }
   std::size_t equal = 0, different = branches.size();
   while (different - equal > 1) {
     const std::size_t middle = (equal + different) / 2;
