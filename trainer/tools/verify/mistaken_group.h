@@ -16,8 +16,8 @@ enum class GroupFault : std::uint8_t {
   kTwice,    // reduces the result again
   kMean,     // averages instead of summing
   kStale,    // returns the result of the first step
-  kSwap,     // swaps the first and the last shard
-  kRepeat,   // sends the first message of a step for the later ones, too
+  kSwap,     // swaps the first and the last shard or received block
+  kRepeat,   // sends the first message of a step again; in all_gather, of the last rank
   kInstead,  // reduces over Options::instead
   kModify,   // calls Options::modify or modify_blocks on the input or the output
 };
@@ -74,6 +74,8 @@ class MistakenGroup final : public Communicator {
  private:
   bool matches(const Stream& stream, flight::Operation operation,
                std::optional<Reduce> reduce = std::nullopt);
+  static void swap_ends(Stream& stream, Tensor whole, std::size_t bytes);
+  void repeat(Stream& stream, Tensor tensor, flight::Operation operation);
   void scale(Stream& stream, Tensor tensor, double factor) const;
 
   std::unique_ptr<Communicator> right_;

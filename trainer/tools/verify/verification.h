@@ -59,7 +59,7 @@ class Verification {
   std::string on_stage(const std::vector<TensorResult>& results) const;
   bool forward_differs(const std::vector<std::string>& silent, std::int64_t step,
                        bool masked = true);
-  std::optional<Cause> cause_of_mask(std::int64_t step);
+  std::optional<Cause> cause_of_mask(std::int64_t step, bool loss_differs);
   std::vector<double> token_losses(const Subject& subject) const;
   std::string on_context_ranks(std::int64_t step) const;
   std::string part_of_forward(std::int64_t step);

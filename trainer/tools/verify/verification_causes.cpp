@@ -106,9 +106,7 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
                  "such as weights gathered before their update",
                  step - 1)};
   }
-  if (!cause && loss_differs) {
-    cause = cause_of_mask(step);
-  }
+  if (!cause) cause = cause_of_mask(step, loss_differs);
   if (!cause && loss_differs) {
     cause = {
         "forward",
@@ -189,17 +187,17 @@ bool Verification::forward_differs(const std::vector<std::string>& silent, std::
   return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
 }
 
-// A cause if the losses are equal as soon as every sequence is one document. Overwrites the
-// weights.
-std::optional<Cause> Verification::cause_of_mask(std::int64_t step) {
-  if (!of_.subject.data.document_mask || !forward_differs({}, step) ||
-      forward_differs({}, step, /*masked=*/false)) {
+// A cause if the loss and all gradients are equal as soon as every sequence is one document.
+// Overwrites weights and gradients.
+std::optional<Cause> Verification::cause_of_mask(std::int64_t step, bool loss_differs) {
+  if (!of_.subject.data.document_mask || forward_differs({}, step, /*masked=*/false) ||
+      any_differs(comparison_.compare({Quantity::kGradient}, roundings_))) {
     return std::nullopt;
   }
   return Cause{"documents",
-               fmt::format("the loss is correct when every sequence is one document: tokens see "
-                           "other documents, or not all of their own, in {}",
-                           part_of_forward(step))};
+               fmt::format("the loss and all gradients are correct when every sequence is one "
+                           "document: tokens see other documents, or not all of their own{}",
+                           loss_differs ? ", in " + part_of_forward(step) : "")};
 }
 
 // Bisects the first residual branch that makes the losses differ, by zeroing all branches after it
