@@ -53,6 +53,19 @@ def divided_experts_are_equal_and_a_mistake_among_them_is_named(workshop):
 
 
 @fact
+def shared_sequences_are_equal_and_documents_that_leak_are_named(workshop):
+    workshop.corpus()
+    config = workshop.config("run", {**MODEL, "data": {"document_mask": True}})
+    for method in ("all_gather", "ring", "ulysses"):
+        words = ["--parallelism.context=2", f"--parallelism.context_method={method}"]
+        compared(workshop, config, *words, "--json").done()
+        result = compared(workshop, config, *words, TRIREME_INJECT_MISTAKE="leaked-documents")
+        check(result.code == 6, result)
+        check("tokens see other documents" in result.out, result)
+        check("in layers.0.attention" in result.out, result)
+
+
+@fact
 def what_is_no_other_layout_is_refused(workshop):
     config = workshop.config("run", MODEL)
     for against, words in [("optimizer.lr=1", "optimizer.lr"), ("sideways", "sideways"),

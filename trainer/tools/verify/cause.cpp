@@ -44,24 +44,33 @@ double dot(const Values& a, const Values& b) {
 struct AxisOf {
   const char* name;
   std::int64_t size;
-  int RankCoordinates::*coordinate;
+  std::vector<int RankCoordinates::*> coordinates;
+
+  bool has(int RankCoordinates::*one) const { return std::ranges::count(coordinates, one) > 0; }
 };
 
 std::vector<AxisOf> axes_of(const LayoutSizes& layout) {
-  return {{"tensor", layout.tensor, &RankCoordinates::tensor},
-          {"data", layout.data, &RankCoordinates::data},
-          {"pipeline", layout.pipeline, &RankCoordinates::pipeline}};
+  std::vector<AxisOf> axes{{"tensor", layout.tensor, {&RankCoordinates::tensor}},
+                           {"context", layout.context, {&RankCoordinates::context}},
+                           {"data", layout.data, {&RankCoordinates::data}},
+                           {"pipeline", layout.pipeline, {&RankCoordinates::pipeline}}};
+  if (layout.data > 1 && layout.context > 1) {
+    axes.push_back({"data' and 'context",
+                    layout.data * layout.context,
+                    {&RankCoordinates::data, &RankCoordinates::context}});
+  }
+  return axes;
 }
 
 // A reduction over an axis is missing if the values of its ranks add up to the expected value.
 std::optional<Cause> missing_sum(const Evidence& evidence) {
   for (const AxisOf& axis : axes_of(evidence.layout)) {
     if (axis.size == 1) continue;
-    std::map<std::array<int, 3>, std::vector<const Holder*>> groups;
+    std::map<std::array<int, 4>, std::vector<const Holder*>> groups;
     for (const Holder& holder : evidence.holders) {
       RankCoordinates others = holder.coordinates;
-      others.*axis.coordinate = 0;
-      groups[{others.pipeline, others.data, others.tensor}].push_back(&holder);
+      for (const auto coordinate : axis.coordinates) others.*coordinate = 0;
+      groups[{others.pipeline, others.data, others.tensor, others.context}].push_back(&holder);
     }
     bool terms = false, differs = false, fits = true;
     for (const auto& [place, holders] : groups) {
@@ -86,7 +95,7 @@ std::optional<Cause> missing_sum(const Evidence& evidence) {
       }
     }
     if (!terms || !differs || !fits) continue;
-    if (evidence.is_divided_expert() && axis.coordinate == &RankCoordinates::data) {
+    if (evidence.is_divided_expert() && axis.has(&RankCoordinates::data)) {
       return Cause{
           "missing-sum",
           fmt::format("the values of the {} replicas of this expert add up to the expected "

@@ -10,12 +10,12 @@ namespace trireme::verify {
 // Mesh coordinates of a rank of the subject.
 struct RankCoordinates {
   int rank = 0;
-  int pipeline = 0, data = 0, tensor = 0;
+  int pipeline = 0, data = 0, tensor = 0, context = 0;
 };
 
 // Sizes of the subject's mesh axes and its micro-batches.
 struct LayoutSizes {
-  std::int64_t pipeline = 1, data = 1, tensor = 1;
+  std::int64_t pipeline = 1, data = 1, tensor = 1, context = 1;
   std::int64_t expert = 1;                   // data ranks that divide the experts
   std::int64_t micro_batches = 1;            // per step, over all data-parallel ranks
   std::vector<std::int64_t> data_rank_of{};  // by micro-batch

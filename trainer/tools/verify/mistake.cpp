@@ -21,6 +21,7 @@ std::map<std::string, Make> all() {
   }
   for (const auto& [name, make] : input_mistakes()) makes.emplace(name, make);
   for (const auto& [name, make] : expert_mistakes()) makes.emplace(name, make);
+  for (const auto& [name, make] : context_mistakes()) makes.emplace(name, make);
   for (const auto& [name, make] : update_mistakes()) makes.emplace(name, make);
   return makes;
 }

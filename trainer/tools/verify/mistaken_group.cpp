@@ -38,6 +38,33 @@ void MistakenGroup::scale(Stream& stream, Tensor tensor, double factor) const {
   write_elements(stream, tensor, values);
 }
 
+// Swaps the first and the last block of so many bytes.
+void MistakenGroup::swap_ends(Stream& stream, Tensor whole, std::size_t bytes) {
+  const std::size_t last = whole.bytes() - bytes;
+  std::vector<std::byte> all(whole.bytes());
+  copy_bytes(stream, all.data(), whole.data, all.size());
+  stream.synchronize();
+  std::swap_ranges(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes),
+                   all.begin() + static_cast<std::ptrdiff_t>(last));
+  copy_bytes(stream, whole.data, all.data(), all.size());
+  stream.synchronize();
+}
+
+// Replaces what this rank sends by what it sent first in the step.
+void MistakenGroup::repeat(Stream& stream, Tensor tensor, Operation operation) {
+  const flight::Progress now = recorder_.page().progress;
+  if (!stream.executes() || now.phase != static_cast<std::uint32_t>(options_.calls.phase)) return;
+  if (sent_in_ != now.step) {
+    sent_in_ = now.step;
+    sent_.resize(tensor.bytes());
+    copy_bytes(stream, sent_.data(), tensor.data, sent_.size());
+    stream.synchronize();
+  } else if (matches(stream, operation)) {
+    copy_bytes(stream, tensor.data, sent_.data(), sent_.size());
+    stream.synchronize();
+  }
+}
+
 void MistakenGroup::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
   if (!matches(stream, Operation::kAllReduce, reduce)) {
     return right_->all_reduce(stream, tensor, reduce);
@@ -48,6 +75,8 @@ void MistakenGroup::all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
     case GroupFault::kTwice:
       right_->all_reduce(stream, tensor, reduce);
       return right_->all_reduce(stream, tensor, reduce);
+    case GroupFault::kInstead:
+      return options_.instead->all_reduce(stream, tensor, reduce);
     case GroupFault::kMean:
       right_->all_reduce(stream, tensor, reduce);
       return scale(stream, tensor, 1.0 / size());
@@ -76,6 +105,10 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
     }
     return;
   }
+  if (options_.fault == GroupFault::kRepeat) {
+    if (rank() == size() - 1) repeat(stream, part, Operation::kAllGather);
+    return right_->all_gather(stream, whole, part);
+  }
   if (!matches(stream, Operation::kAllGather)) return right_->all_gather(stream, whole, part);
   const Tensor place = whole.slice(rank() * part.count(), part.count());
   if (options_.fault == GroupFault::kSkip) {
@@ -85,14 +118,7 @@ void MistakenGroup::all_gather(Stream& stream, Tensor whole, Tensor part) {
   right_->all_gather(stream, whole, part);
   if (options_.fault == GroupFault::kModify) return options_.modify(stream, whole);
   require(options_.fault == GroupFault::kSwap, "unsupported fault of all_gather");
-  const std::size_t bytes = part.bytes(), last = whole.bytes() - bytes;
-  std::vector<std::byte> all(whole.bytes());
-  copy_bytes(stream, all.data(), whole.data, all.size());
-  stream.synchronize();
-  std::swap_ranges(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(bytes),
-                   all.begin() + static_cast<std::ptrdiff_t>(last));
-  copy_bytes(stream, whole.data, all.data(), all.size());
-  stream.synchronize();
+  swap_ends(stream, whole, part.bytes());
 }
 
 void MistakenGroup::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
@@ -110,7 +136,12 @@ void MistakenGroup::reduce_scatter(Stream& stream, Tensor part, Tensor whole) {
 
 void MistakenGroup::all_to_all(Stream& stream, const RankBlocks& received, const RankBlocks& sent) {
   right_->all_to_all(stream, received, sent);
-  if (matches(stream, Operation::kAllToAll)) options_.modify_blocks(stream, received, sent);
+  if (!matches(stream, Operation::kAllToAll)) return;
+  if (options_.fault == GroupFault::kModify) {
+    return options_.modify_blocks(stream, received, sent);
+  }
+  require(options_.fault == GroupFault::kSwap, "unsupported fault of all_to_all");
+  swap_ends(stream, received.tensor, received.of(0, size()).bytes());
 }
 
 Transfer MistakenGroup::start_all_reduce(Stream& stream, Tensor tensor, Reduce reduce) {
@@ -138,20 +169,7 @@ Transfer MistakenGroup::start_reduce_scatter(Stream& stream, Tensor part, Tensor
 }
 
 Transfer MistakenGroup::start_send(Stream& stream, Tensor tensor, int to) {
-  const bool repeats = options_.fault == GroupFault::kRepeat && stream.executes();
-  if (!repeats ||
-      recorder_.page().progress.phase != static_cast<std::uint32_t>(options_.calls.phase)) {
-    return right_->start_send(stream, tensor, to);
-  }
-  if (sent_in_ != recorder_.page().progress.step) {
-    sent_in_ = recorder_.page().progress.step;
-    sent_.resize(tensor.bytes());
-    copy_bytes(stream, sent_.data(), tensor.data, sent_.size());
-    stream.synchronize();
-  } else if (matches(stream, Operation::kSend)) {
-    copy_bytes(stream, tensor.data, sent_.data(), sent_.size());
-    stream.synchronize();
-  }
+  if (options_.fault == GroupFault::kRepeat) repeat(stream, tensor, Operation::kSend);
   return right_->start_send(stream, tensor, to);
 }
 

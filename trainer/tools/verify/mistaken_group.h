@@ -12,13 +12,14 @@ namespace trireme::verify {
 
 // Wrong behavior of a call.
 enum class GroupFault : std::uint8_t {
-  kSkip,    // no communication
-  kTwice,   // reduces the result again
-  kMean,    // averages instead of summing
-  kStale,   // returns the result of the first step
-  kSwap,    // swaps the first and the last shard
-  kRepeat,  // sends the first message of a step for the later ones, too
-  kModify,  // calls Options::modify or modify_blocks on the input or the output
+  kSkip,     // no communication
+  kTwice,    // reduces the result again
+  kMean,     // averages instead of summing
+  kStale,    // returns the result of the first step
+  kSwap,     // swaps the first and the last shard or received block
+  kRepeat,   // sends the first message of a step again; in all_gather, of the last rank
+  kInstead,  // reduces over Options::instead
+  kModify,   // calls Options::modify or modify_blocks on the input or the output
 };
 
 // Selects calls of a group.
@@ -42,6 +43,7 @@ class MistakenGroup final : public Communicator {
     std::function<void(Stream&, const RankBlocks& received, const RankBlocks& sent)> modify_blocks =
         {};
     bool modify_before = false;       // modifies the input of all_reduce instead of its output
+    Communicator* instead = nullptr;  // for kInstead: another group, of all_reduce
     std::function<void()> made = {};  // called for each wrong call
   };
   // The ledger is this rank's and must outlive the group.
@@ -72,6 +74,8 @@ class MistakenGroup final : public Communicator {
  private:
   bool matches(const Stream& stream, flight::Operation operation,
                std::optional<Reduce> reduce = std::nullopt);
+  static void swap_ends(Stream& stream, Tensor whole, std::size_t bytes);
+  void repeat(Stream& stream, Tensor tensor, flight::Operation operation);
   void scale(Stream& stream, Tensor tensor, double factor) const;
 
   std::unique_ptr<Communicator> right_;

@@ -17,7 +17,9 @@ std::string fitting_sizes(const LayoutSizes& s, double size, double precision) {
     offer(fmt::format("the size of the axis '{}'", name), static_cast<double>(extent));
   };
   axis("tensor", s.tensor);
+  axis("context", s.context);
   axis("data", s.data);
+  if (s.context > 1 && s.data > 1) axis("data' times 'context", s.data * s.context);
   axis("pipeline", s.pipeline);
   offer("the number of micro-batches per step", static_cast<double>(s.micro_batches));
   offer("the number of micro-batches per rank",

@@ -91,10 +91,11 @@ LayoutSizes Sampling::layout_sizes() const {
   LayoutSizes sizes{.pipeline = layout.pipeline,
                     .data = data_ranks(layout),
                     .tensor = layout.tensor,
+                    .context = layout.context,
                     .expert = layout.expert,
                     .micro_batches = micro_batches_per_step(subject_.config()) * data_ranks(layout),
                     .data_rank_of = {}};
-  const bool shared = layout.zero >= 2 && layout.data_shard > 1;
+  const bool shared = layout.zero >= 2 && layout.data_shard * layout.context > 1;
   const MicroBatches numbers{sizes.data, micro_batches_per_step(subject_.config()), shared};
   sizes.data_rank_of.resize(sizes.micro_batches);
   for (std::int64_t rank = 0; rank < numbers.ranks; ++rank) {
@@ -123,7 +124,7 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
                  .before = {},
                  .layout = {}};
   // Of this rank: coordinates, whether it has primary elements, owned values, leftover values.
-  constexpr std::size_t kPlace = 5;
+  constexpr std::size_t kPlace = 6;
   const std::size_t count = found.expected.size(), each = kPlace + 2 * count;
   std::vector<double> own(each, std::nan(""));
   if (subject_.takes_part()) {
@@ -132,9 +133,12 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
     const bool is_primary = std::any_of(held.begin(), held.end(), [&](const LocalRange& run) {
       return run.tensor == tensor && run.is_primary;
     });
-    const double place[] = {1, static_cast<double>(groups.pp_forward->rank()),
+    const double place[] = {1,
+                            static_cast<double>(groups.pp_forward->rank()),
                             static_cast<double>(groups.data->rank()),
-                            static_cast<double>(groups.tensor->rank()), is_primary ? 1.0 : 0.0};
+                            static_cast<double>(groups.tensor->rank()),
+                            static_cast<double>(groups.context->rank()),
+                            is_primary ? 1.0 : 0.0};
     std::copy(std::begin(place), std::end(place), own.begin());
     std::vector<double> both = values(subject_, held, tensor, std::nan(""), false);
     if (quantity == Quantity::kGradient) {
@@ -152,11 +156,12 @@ Evidence Sampling::evidence(std::size_t tensor, Quantity quantity, double tolera
     const auto from = all.begin() + static_cast<std::ptrdiff_t>(each) * rank;
     if (std::isnan(from[0])) continue;
     const auto owned = from + kPlace, rest = owned + static_cast<std::ptrdiff_t>(count);
-    found.holders.push_back({.coordinates = {rank, static_cast<int>(from[1]),
-                                             static_cast<int>(from[2]), static_cast<int>(from[3])},
-                             .owned = {owned, rest},
-                             .left_over = {rest, rest + static_cast<std::ptrdiff_t>(count)},
-                             .is_primary = from[4] != 0});
+    found.holders.push_back(
+        {.coordinates = {rank, static_cast<int>(from[1]), static_cast<int>(from[2]),
+                         static_cast<int>(from[3]), static_cast<int>(from[4])},
+         .owned = {owned, rest},
+         .left_over = {rest, rest + static_cast<std::ptrdiff_t>(count)},
+         .is_primary = from[5] != 0});
   }
   found.layout = layout_sizes();
   return found;

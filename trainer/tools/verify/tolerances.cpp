@@ -30,7 +30,8 @@ double of_update(const OptimizerOptions& optimizer) {
 bool same_to_the_bit(const RunConfig& a, const RunConfig& b) {
   const bool same_split = a.parallelism.tensor == b.parallelism.tensor &&
                           a.parallelism.sequence == b.parallelism.sequence;
-  const bool no_data_sums = data_ranks(a.parallelism) == 1 && data_ranks(b.parallelism) == 1;
+  const auto sums_tokens = [](const ParallelismConfig& p) { return data_ranks(p) * p.context > 1; };
+  const bool no_data_sums = !sums_tokens(a.parallelism) && !sums_tokens(b.parallelism);
   return a.training.dtype == b.training.dtype && same_split &&
          (no_data_sums || (a.job.reproducible && b.job.reproducible)) &&
          a.job.reproducible == b.job.reproducible;

@@ -123,7 +123,8 @@ void Verification::share_gemm_choices() {
 }
 
 // Returns the loss, or 0 on a rank without an engine.
-double Verification::gradients(const Subject& subject, std::int64_t step, bool mistaken) {
+double Verification::gradients(const Subject& subject, std::int64_t step, bool mistaken,
+                               bool masked) {
   if (!subject.takes_part()) return 0;
   Mistake* const mistake = mistaken ? of_.mistake : nullptr;
   std::uint64_t first = samples_.first_of(step);
@@ -135,6 +136,7 @@ double Verification::gradients(const Subject& subject, std::int64_t step, bool m
     mistake->in_batch(subject, samples_, step);
     valid = mistake->in_valid_tokens(subject, valid);
   }
+  if (!masked) std::ranges::fill(subject.engine().batch().document_start, 0);
   const double loss = compute_gradients(subject.engine(), valid, step);
   if (mistake) mistake->in_gradients(subject);
   return loss;

@@ -32,7 +32,8 @@ class Verification {
  private:
   void share_gemm_choices();
   void require_mistake() const;
-  double gradients(const Subject& subject, std::int64_t step, bool mistaken);
+  // Without `masked` every sequence is one document.
+  double gradients(const Subject& subject, std::int64_t step, bool mistaken, bool masked = true);
   Engine::StepResult update(const Subject& subject, std::int64_t step, bool mistaken) const;
   ValuePair both(double of_subject, double of_reference) const;
   std::vector<double> of_all_ranks(double own) const;
@@ -44,7 +45,7 @@ class Verification {
   std::optional<Difference> compare_norms(std::int64_t step, StepFinding& finding, double own);
   Difference describe(const std::vector<TensorResult>& results, Quantity quantity,
                       std::int64_t step) const;
-  Cause cause_of_samples(std::int64_t step, Difference& difference) const;
+  Cause cause_of_samples(std::int64_t step, bool differs, Difference& difference) const;
   Cause cause_of_weights(const std::vector<TensorResult>& results, Quantity quantity,
                          std::int64_t step, std::size_t first);
   Cause cause_of_gradients(const std::vector<TensorResult>& results, std::int64_t step,
@@ -56,7 +57,11 @@ class Verification {
   std::vector<double> held_by_several() const;
   std::vector<int> stages() const;
   std::string on_stage(const std::vector<TensorResult>& results) const;
-  bool forward_differs(const std::vector<std::string>& silent, std::int64_t step);
+  bool forward_differs(const std::vector<std::string>& silent, std::int64_t step,
+                       bool masked = true);
+  std::optional<Cause> cause_of_mask(std::int64_t step, bool loss_differs);
+  std::vector<double> token_losses(const Subject& subject) const;
+  std::string on_context_ranks(std::int64_t step) const;
   std::string part_of_forward(std::int64_t step);
 
   World& world_;

@@ -106,6 +106,7 @@ Cause Verification::cause_of_gradients(const std::vector<TensorResult>& results,
                  "such as weights gathered before their update",
                  step - 1)};
   }
+  if (!cause) cause = cause_of_mask(step, loss_differs);
   if (!cause && loss_differs) {
     cause = {
         "forward",
@@ -174,15 +175,29 @@ std::vector<double> Verification::of_router_losses(std::size_t tensor, std::int6
 }
 
 // Whether the losses differ with initial weights and these tensors zero. Overwrites the weights.
-bool Verification::forward_differs(const std::vector<std::string>& silent, std::int64_t step) {
+bool Verification::forward_differs(const std::vector<std::string>& silent, std::int64_t step,
+                                   bool masked) {
   for (const Subject* subject : {&subject_, &reference_}) {
     if (!subject->takes_part()) continue;
     subject->begin();
     silence(*subject, silent);
   }
-  const double loss = gradients(subject_, step, /*mistaken=*/true);
-  const ValuePair pair = both(loss, gradients(reference_, step, /*mistaken=*/false));
+  const double loss = gradients(subject_, step, /*mistaken=*/true, masked);
+  const ValuePair pair = both(loss, gradients(reference_, step, /*mistaken=*/false, masked));
   return !(pair.relative() <= std::max(tolerances_.loss, kLossOfPatterns));
+}
+
+// A cause if the loss and all gradients are equal as soon as every sequence is one document.
+// Overwrites weights and gradients.
+std::optional<Cause> Verification::cause_of_mask(std::int64_t step, bool loss_differs) {
+  if (!of_.subject.data.document_mask || forward_differs({}, step, /*masked=*/false) ||
+      any_differs(comparison_.compare({Quantity::kGradient}, roundings_))) {
+    return std::nullopt;
+  }
+  return Cause{"documents",
+               fmt::format("the loss and all gradients are correct when every sequence is one "
+                           "document: tokens see other documents, or not all of their own{}",
+                           loss_differs ? ", in " + part_of_forward(step) : "")};
 }
 
 // Bisects the first residual branch that makes the losses differ, by zeroing all branches after it
@@ -192,7 +207,9 @@ std::string Verification::part_of_forward(std::int64_t step) {
   const auto differs = [&](std::size_t heard) {
     return forward_differs(tensors_from(branches, heard), step);
   };
-  if (differs(0)) return "the embedding, the loss, or the pipeline messages";
+  if (differs(0)) {
+    return "the embedding, the loss, or the pipeline messages" + on_context_ranks(step);
+  }
   std::size_t equal = 0, different = branches.size();
   while (different - equal > 1) {
     const std::size_t middle = (equal + different) / 2;
@@ -251,8 +268,9 @@ Cause Verification::cause_of_norm(const ValuePair& norm, const std::vector<doubl
   double sum = 0;
   for (const double one : norms) sum += one * one;
   const double replicas = static_cast<double>(of_.subject.parallelism.data_replicate);
-  for (const double times :
-       {1.0, replicas, static_cast<double>(data_ranks(of_.subject.parallelism))}) {
+  for (const double times : {1.0, replicas,
+                             static_cast<double>(data_ranks(of_.subject.parallelism) *
+                                                 of_.subject.parallelism.context)}) {
     if (norms.size() > 1 && about(sum / times, expected, expected)) {
       return {"missing-sum",
               "each rank has the norm of its own shard: the reduction over the model-parallel "

@@ -24,32 +24,39 @@ std::string sample_list(const std::vector<std::int64_t>& numbers) {
 std::optional<Difference> Verification::compare_samples(std::int64_t step) {
   const Filled expected = samples_.whole_step(step);
   double differs[] = {0};
-  if (subject_.takes_part() && (filled_.valid != expected.valid || filled_.hash != expected.hash)) {
-    differs[0] = 1;
-  }
+  const bool is_wrong =
+      subject_.takes_part() && (filled_.valid != expected.valid || filled_.hash != expected.hash);
+  if (is_wrong) differs[0] = 1;
   Stream stream;
   ranks_->all_reduce(stream, host_tensor(std::span(differs)), Reduce::kMax);
   if (differs[0] == 0) return std::nullopt;
   Difference difference;
   difference.step = step;
   difference.what = "number of samples read exactly once";
-  difference.cause = cause_of_samples(step, difference);
+  difference.cause = cause_of_samples(step, is_wrong, difference);
   return difference;
 }
 
-// Gathers the samples that each data rank read, from one rank per data rank.
-Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) const {
+// Gathers the samples that each data rank read, from one rank per data rank: of its context ranks,
+// which read the same, one of the first that read others than those of the step.
+Cause Verification::cause_of_samples(std::int64_t step, bool differs,
+                                     Difference& difference) const {
   const std::int64_t size = of_.subject.training.global_batch_size;
   const auto each = static_cast<std::size_t>(size / data_ranks(of_.subject.parallelism));
+  Stream stream;
+  constexpr double kNone = -1e9;
+  double wrong_context[] = {kNone};
+  if (subject_.takes_part() && differs) wrong_context[0] = -subject_.groups().context->rank();
+  ranks_->all_reduce(stream, host_tensor(std::span(wrong_context)), Reduce::kMax);
+  const int context = -static_cast<int>(wrong_context[0]);
   std::vector<double> own(each + 1, -1);  // the data rank, then its samples
   if (subject_.takes_part() && subject_.groups().tensor->rank() == 0 &&
-      subject_.groups().pp_forward->rank() == 0) {
+      subject_.groups().context->rank() == context && subject_.groups().pp_forward->rank() == 0) {
     own[0] = subject_.groups().data->rank();
     const auto found = samples_.samples_in(subject_.engine().batch(), step);
     std::copy_n(found.begin(), std::min(found.size(), each), own.begin() + 1);
   }
   std::vector<double> all(own.size() * ranks_->size());
-  Stream stream;
   ranks_->all_gather(stream, host_tensor(std::span(all)), host_tensor(std::span(own)));
   const auto first = static_cast<std::int64_t>(samples_.first_of(step));
   std::map<std::int64_t, int> times;
@@ -68,6 +75,7 @@ Cause Verification::cause_of_samples(std::int64_t step, Difference& difference) 
     if (times[sample] > 1) doubled.push_back(sample);
   }
   std::string text = fmt::format("of samples {} to {} of the step", first, first + size - 1);
+  if (of_.subject.parallelism.context > 1) text += fmt::format(", on context rank {}", context);
   if (!missing.empty()) text += fmt::format(", no data rank reads {}", sample_list(missing));
   if (!doubled.empty()) text += fmt::format(", several data ranks read {}", sample_list(doubled));
   for (const auto& [rank, samples] : read) {

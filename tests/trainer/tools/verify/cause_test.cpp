@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace trireme::verify {
 namespace {
@@ -51,6 +53,26 @@ TEST(Cause, of_terms_whose_sum_is_right_is_a_missing_sum) {
   const auto cause = cause_of_gradient(evidence(part, rest));
   EXPECT_EQ(kind_of(cause), "missing-sum");
   EXPECT_NE(cause.value_or(Cause{}).text.find("'tensor'"), std::string::npos);
+}
+
+TEST(Cause, of_terms_of_data_and_context_ranks_names_both_axes) {
+  Evidence e = evidence(numbers(1), numbers(2));
+  e.layout = {.data = 2, .tensor = 1, .context = 2, .micro_batches = 2, .data_rank_of = {0, 1}};
+  e.holders.push_back(e.holders[0]);
+  e.holders.push_back(e.holders[1]);
+  for (int rank = 0; rank < 4; ++rank) {
+    Evidence::Holder& holder = e.holders[static_cast<std::size_t>(rank)];
+    holder.coordinates = {.rank = rank, .data = rank / 2, .context = rank % 2};
+    holder.owned = numbers(1 + rank);
+    holder.is_primary = rank == 0;
+  }
+  std::ranges::fill(e.expected, 0);
+  for (const Evidence::Holder& holder : e.holders) {
+    std::ranges::transform(e.expected, holder.owned, e.expected.begin(), std::plus<>());
+  }
+  const auto cause = cause_of_gradient(e);
+  EXPECT_EQ(kind_of(cause), "missing-sum");
+  EXPECT_NE(cause.value_or(Cause{}).text.find("'data' and 'context'"), std::string::npos);
 }
 
 TEST(Cause, of_a_constant_ratio_is_named_by_its_size) {

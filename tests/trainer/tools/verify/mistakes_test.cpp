@@ -86,6 +86,19 @@ std::vector<Case> cases() {
       .tensor = 2, .layers_per_stage = {}, .expert = 2, .data_shard = 2};
   const ParallelismConfig four{.tensor = 4, .layers_per_stage = {}};
   const ParallelismConfig both{.tensor = 2, .layers_per_stage = {}, .data_replicate = 2, .zero = 0};
+  const auto context = [](std::int64_t ranks, ContextMethod method, std::int64_t zero) {
+    ParallelismConfig layout{.layers_per_stage = {}};
+    layout.context = ranks;
+    layout.context_method = method;
+    layout.zero = zero;
+    return layout;
+  };
+  const auto gathered = context(2, ContextMethod::kAllGather, 1);
+  const auto ring = context(2, ContextMethod::kRing, 1);
+  const auto ulysses = context(2, ContextMethod::kUlysses, 1);
+  const auto context_replicas = context(2, ContextMethod::kRing, 0);
+  ParallelismConfig context_of_data = context(2, ContextMethod::kUlysses, 0);
+  context_of_data.data_replicate = 2;
   using enum Family;
   return {
       {"lost-norm-sums", kQwen3, sequence, "missing-sum", "layers.0.attention_norm.weight"},
@@ -131,6 +144,8 @@ std::vector<Case> cases() {
        "32 micro-batches",
        {.dtype = "bfloat16", .batch = 64}},
       {"shifted-slice", kQwen3, shards, "samples", "", 1, false, "data rank 1 reads 8"},
+      {"shifted-slice", kQwen3, context_of_data, "samples", "", 1, false,
+       "on context rank 0, no data rank reads 4; data rank 1 reads 8"},
       {"shifted-slice",
        kQwen3,
        replicas,
@@ -191,6 +206,28 @@ std::vector<Case> cases() {
        false, "'expert_shard'"},
       {"lost-expert-scatter", kQwen3Moe, expert_shards2, "missing-sum", "layers.0.mlp.experts.", 1,
        false, "'expert_shard'"},
+      {"leaked-documents", kQwen3, gathered, "documents", "", 1, false, "layers.0.attention"},
+      {"leaked-documents", kGpt2, ring, "documents", "", 1, false, "layers.0.attention"},
+      {"leaked-documents", kQwen3, ulysses, "documents", "", 1, false, "layers.0.attention"},
+      {"repeated-share", kQwen3, gathered, "forward", "", 1, false,
+       "only in tokens of context rank 1"},
+      {"repeated-share", kGpt2, context(4, ContextMethod::kRing, 3), "forward", "", 1, false,
+       "only in tokens of context rank 1"},
+      {"lost-context-sum", kQwen3, context_replicas, "missing-sum", "", 1, false, "'context'"},
+      {"lost-context-sum", kGpt2, context_of_data, "missing-sum", "", 1, false, "'context'"},
+      {"lost-bucket", kGpt2, context_of_data, "missing-sum", "layers.1.", 1, false,
+       "'data' and 'context'"},
+      {"lost-scatter", kQwen3, ulysses, "missing-sum", "layers.1.", 1, false, "'context'"},
+      {"averaged-replicas", kQwen3, context_replicas, "divided-twice", "embedding.weight", 1, false,
+       "'context'"},
+      {"swapped-context-keys", kQwen3, gathered, "forward", "", 1, false, "layers.1.attention"},
+      {"swapped-context-heads", kQwen3, ulysses, "forward", "", 1, false, "layers.1.attention"},
+      {"old-context-keys", kQwen3, gathered, "forward", "", 1, false, "layers.1.attention"},
+      {"old-context-keys", kQwen3, context(4, ContextMethod::kAllGather, 2), "forward", "", 1,
+       false, "layers.1.attention"},
+      {"lost-context-key-gradients", kQwen3, gathered, "backward", "", 1, false,
+       "layers.1.attention"},
+      {"repeated-context-keys", kQwen3, ring, "forward", "", 1, false, "attention"},
       {"stale-tied-table", kGpt2, pipeline, "stale-tied-table", "embedding.weight", 1, true},
   };
 }
@@ -258,6 +295,32 @@ TEST(Layouts, without_a_mistake_are_equal) {
         config.training.dtype = dtype;
         const Finding in_half = verify(config, nullptr);
         EXPECT_FALSE(in_half.difference) << dtype << '\n' << text_of(in_half);
+      }
+    }
+  }
+}
+
+TEST(Layouts, with_shared_sequences_are_equal) {
+  const int ranks = tests::world().size();
+  std::int64_t turn = 0;
+  for (const ContextMethod method :
+       {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses}) {
+    for (const bool reproducible : {false, true}) {
+      if (reproducible && method != ContextMethod::kAllGather) continue;
+      for (const std::int64_t context : {2, ranks}) {
+        ParallelismConfig layout{.layers_per_stage = {}};
+        layout.context = context;
+        layout.context_method = method;
+        const std::int64_t rest = ranks / context;
+        (turn % 3 == 0 || reproducible ? layout.data_shard
+         : turn % 3 == 1               ? layout.pipeline
+                                       : layout.tensor) = rest;
+        layout.zero = turn++ % 4;
+        RunConfig config = config_of(turn % 2 ? Family::kQwen3 : Family::kGpt2, layout, turn % 3);
+        config.job.reproducible = reproducible;
+        const Finding finding = verify(config, nullptr);
+        EXPECT_FALSE(finding.difference) << text_of(finding);
+        EXPECT_EQ(finding.tolerances.exact, reproducible);
       }
     }
   }
