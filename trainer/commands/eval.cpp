@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 
 #include "model/base/human.h"
 #include "model/device/cpu/threads.h"
 #include "trainer/engine/engine_spec.h"
+#include "trainer/engine/evaluation/loss_by_position.h"
 #include "trainer/engine/evaluation/multiple_choice.h"
 #include "trainer/loop/evaluations.h"
 #include "trainer/loop/trained_model.h"
@@ -24,6 +26,9 @@ struct EvalOptions {
   std::string tokenizer;
   bool ema = false;
   std::int64_t seq_len = 0;
+  std::string rope_scaling;
+  bool by_position = false;
+  std::int64_t position_bins = 0;  // 0: powers of two
   std::int64_t samples = 0;
   std::string device = "auto";
   std::int64_t threads = 0;
@@ -43,22 +48,50 @@ void print_loss(const MeasuredSet& set) {
   }
 }
 
-void measure_sets(const std::vector<ValidationSet>& sets, std::uint64_t samples, Inference& model) {
+void print_positions(const ValidationSet& set, const LossByPosition& losses) {
+  const char* what = set.source.sequence().document_mask ? "document" : "sequence";
+  const std::string of = set.name.empty() ? "" : "  " + set.name;
+  fmt::print("\n{:>20}  {:>12}  {:>10}  {:>12}{}\n", say("position in ", what), "tokens", "loss",
+             "perplexity", of);
+  for (const LossByPosition::Bin& bin : losses.bins()) {
+    const std::string positions = fmt::format("{} - {}", bin.begin, bin.end - 1);
+    if (bin.tokens == 0) {
+      fmt::print("{:>20}  {:>12}  {:>10}  {:>12}\n", positions, 0, "-", "-");
+    } else {
+      fmt::print("{:>20}  {:>12}  {:>10.6f}  {:>12.4f}\n", positions, grouped(bin.tokens),
+                 bin.mean(), std::exp(bin.mean()));
+    }
+  }
+}
+
+void measure_sets(const std::vector<ValidationSet>& sets, const EvalOptions& options,
+                  Inference& model) {
+  const std::uint64_t samples =
+      options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
   const data::TokenBatch batch = model.batch();
   std::vector<MeasuredSet> all;
+  std::vector<LossByPosition> by_position;
   for (const ValidationSet& set : sets) {
+    const auto summed_loss = [&] {
+      if (!options.by_position) return model.evaluate();
+      const std::vector<double> losses = model.token_losses();
+      by_position.back().add(batch, losses);
+      return std::accumulate(losses.begin(), losses.end(), 0.0);
+    };
+    if (options.by_position) by_position.emplace_back(batch.seq_len, options.position_bins);
     const auto fill = [&](std::uint64_t first, std::uint64_t end) {
       return fill_batch(batch, set.source, first, end).valid;
     };
     all.push_back(measured(set, evaluate(set.source, samples,
                                          {.samples = static_cast<std::uint64_t>(batch.sequences),
                                           .fill = fill,
-                                          .summed_loss = [&] { return model.evaluate(); }})));
+                                          .summed_loss = summed_loss})));
   }
   print_loss(mean_of(sets, all));
   for (const MeasuredSet& set : all) {
     if (!set.name.empty()) print_loss(set);
   }
+  for (std::size_t i = 0; i < by_position.size(); ++i) print_positions(sets[i], by_position[i]);
 }
 
 // See ChoiceScore.
@@ -95,7 +128,11 @@ std::vector<MultipleChoice> open_questions(const TrainedModel& trained,
 
 ExitCode evaluate_checkpoint(const EvalOptions& options) {
   cpu::use_threads(options.threads);
-  TrainedModel trained = open_trained_model(options.model, options.ema);
+  std::vector<Override> overrides;
+  if (!options.rope_scaling.empty()) {
+    overrides.push_back({"model.rope_scaling", options.rope_scaling});
+  }
+  TrainedModel trained = open_trained_model(options.model, options.ema, overrides);
   RunConfig& config = trained.config;
   if (!options.data.empty()) {
     config.data.validation = {{std::filesystem::absolute(options.data), 1}};
@@ -109,9 +146,14 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
     throw ConfigError(say("--seq-len ", config.training.seq_len, ": the model supports only ",
                           config.model.max_position_embeddings, " positions"));
   }
+  if (options.position_bins > config.training.seq_len) {
+    throw ConfigError(say("--by-position ", options.position_bins,
+                          ": there are only as many positions as tokens in a sequence, ",
+                          config.training.seq_len));
+  }
   const std::vector<ValidationSet> sets = open_validation_sets(config);
   const std::vector<MultipleChoice> tests = open_questions(trained, options);
-  if (sets.empty() && tests.empty()) {
+  if (sets.empty() && (tests.empty() || options.by_position)) {
     throw ConfigError(
         say(trained.folder.string(), ": its config has no data.validation; give --data PREFIX"));
   }
@@ -123,11 +165,9 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
                    .prompt = 0});
   load_weights(trained, model);
 
-  const std::uint64_t samples =
-      options.samples > 0 ? static_cast<std::uint64_t>(options.samples) : UINT64_MAX;
   fmt::print("checkpoint      {} (step {})\n", trained.folder.string(), trained.step);
   if (options.ema) print_line("weights", "exponential average (training.ema)");
-  if (!sets.empty()) measure_sets(sets, samples, model);
+  if (!sets.empty()) measure_sets(sets, options, model);
   for (const MultipleChoice& test : tests) score_choices(test, model);
   return ExitCode::kDone;
 }
@@ -156,6 +196,16 @@ Command make_eval(CLI::App& program) {
   app->add_option("--seq-len", options->seq_len,
                   "Sequence length (default: the run's training.seq_len)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  app->add_option("--rope-scaling", options->rope_scaling,
+                  "RoPE scaling to use instead of the model's: a table as in model.rope_scaling")
+      ->type_name("TABLE");
+  const CLI::Option* positions =
+      app->add_option("--by-position", options->position_bins,
+                      "Also print the loss by position in the sequence, or in the document if the "
+                      "run has data.document_mask: in N equal bins (default: in powers of two)")
+          ->expected(0, 1)
+          ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
+          ->type_name("[N]");
   app->add_option("--samples", options->samples, "Maximum number of sequences (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   app->add_option("--device", options->device, "Device; auto uses a GPU if there is one")
@@ -163,7 +213,10 @@ Command make_eval(CLI::App& program) {
       ->capture_default_str();
   app->add_option("--threads", options->threads, "CPU threads; 0 (default): one per core")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{4096}));
-  return {app, [options] { return evaluate_checkpoint(*options); }};
+  return {app, [options, positions] {
+            options->by_position = positions->count() > 0;
+            return evaluate_checkpoint(*options);
+          }};
 }
 
 }  // namespace trireme

@@ -44,6 +44,13 @@ class ModelRules : public RuleCheck {
                   " numbers, one for each rotated pair of a head, not ",
                   scaling.short_factor.size(), " and ", scaling.long_factor.size()));
       }
+      // It would be training.seq_len, the length after the extension.
+      const bool derives_length =
+          loaded_.origin("model.max_position_embeddings").kind == Origin::Kind::kDerived;
+      check(scaling.type != RopeScaling::Type::kYarn || !derives_length ||
+                scaling.original_max_position_embeddings > 0,
+            {"model.rope_scaling", "model.max_position_embeddings"},
+            "needs original_max_position_embeddings, the sequence length before the extension");
     } else {
       check(c_.training.seq_len <= m.max_position_embeddings,
             {"training.seq_len", "model.max_position_embeddings"},

@@ -18,8 +18,18 @@ std::vector<std::string> config_notes(const RunConfig& config) {
       model.max_position_embeddings < config.training.seq_len) {
     notes.push_back(say("model.max_position_embeddings = ", model.max_position_embeddings,
                         " is below training.seq_len = ", config.training.seq_len,
-                        ": the model trains at the longer length, but other programs limit the "
-                        "exported model's context to it; increase it"));
+                        ": the model trains at the longer length, but trireme generate and other "
+                        "programs limit its context to it; increase it"));
+  }
+  const RopeScaling& scaling = model.rope_scaling;
+  const double reach =
+      scaling.factor * static_cast<double>(scaling.original_max_position_embeddings);
+  if (scaling.type == RopeScaling::Type::kYarn && scaling.original_max_position_embeddings > 0 &&
+      reach < static_cast<double>(config.training.seq_len)) {
+    notes.push_back(say("model.rope_scaling extends ", scaling.original_max_position_embeddings,
+                        " positions by factor = ", scaling.factor, " to ", reach,
+                        ", below training.seq_len = ", config.training.seq_len,
+                        "; increase factor"));
   }
   if (model.sliding_window >= config.training.seq_len && model.sliding_window > 0) {
     notes.push_back(say("model.sliding_window = ", model.sliding_window,

@@ -40,10 +40,18 @@ std::vector<fs::path> candidates(const fs::path& asked, const Team& team) {
   return folders;
 }
 
+// Whether `config` scales RoPE from exactly the length that the model was trained at without.
+bool extends_context(const RunConfig& there, const RunConfig& config) {
+  const RopeScaling& scaling = config.model.rope_scaling;
+  return there.model.rope_scaling.type == RopeScaling::Type::kDefault &&
+         scaling.original_max_position_embeddings == there.training.seq_len;
+}
+
 // The model's keys whose values make it a different model from `config`'s.
 NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
   NumericChanges model;
   for (const Change& change : numeric_changes(there, config, 0).refused) {
+    if (change.key == "model.rope_scaling" && extends_context(there, config)) continue;
     if (change.key.starts_with("model.")) model.refused.push_back(change);
   }
   return model;

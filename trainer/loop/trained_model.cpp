@@ -35,9 +35,12 @@ CheckpointError no_average(const std::filesystem::path& folder, const char* why)
                              "; leave out --ema, or train with training.ema, for example 0.999"));
 }
 
-TrainedModel open_foreign(const std::filesystem::path& folder) {
-  ImportedConfig imported = read_config_json(folder);
-  TrainedModel model{folder, folder, 0, std::move(imported.config), ""};
+TrainedModel open_foreign(const std::filesystem::path& folder,
+                          std::span<const Override> overrides) {
+  const ImportedConfig imported = read_config_json(folder);
+  const ConfigText text{(folder / "config.json").string(), imported.toml, folder};
+  TrainedModel model{folder, folder, 0, read_config(text, overrides, Purpose::kInference).config,
+                     ""};
   for (const char* name : {"tokenizer.model", "tokenizer.json"}) {
     if (std::filesystem::exists(folder / name)) {
       model.config.data.tokenizer = std::filesystem::absolute(folder);
@@ -48,10 +51,11 @@ TrainedModel open_foreign(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint, bool average) {
+TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint, bool average,
+                                std::span<const Override> overrides) {
   if (is_foreign(run_or_checkpoint)) {
     if (average) throw no_average(run_or_checkpoint, "it is a Hugging Face model");
-    return open_foreign(run_or_checkpoint);
+    return open_foreign(run_or_checkpoint, overrides);
   }
   TrainedModel model;
   model.asked = run_or_checkpoint;
@@ -66,7 +70,7 @@ TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint, 
   model.config =
       read_config({(model.folder / checkpoint::Manifest::kFileName).string() + " (config)",
                    manifest.config, model.folder},
-                  {}, Purpose::kInference)
+                  overrides, Purpose::kInference)
           .config;
   return model;
 }

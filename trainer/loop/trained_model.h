@@ -2,10 +2,12 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "checkpoint/format/manifest.h"
 #include "data/tokenizer.h"
+#include "trainer/config/override.h"
 #include "trainer/config/run_config.h"
 #include "trainer/engine/inference.h"
 
@@ -22,9 +24,10 @@ struct TrainedModel {
 };
 
 // Finds the checkpoint (the newest of a run folder) or model and reads its config. `average`:
-// throws CheckpointError if it has no average of its weights (training.ema).
+// throws CheckpointError if it has no average of its weights (training.ema). `overrides` replace
+// values of its config; they must leave the shapes of its tensors alone.
 TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint,
-                                bool average = false);
+                                bool average = false, std::span<const Override> overrides = {});
 
 // Loads its verified weights, or their average, into `model`. If a run folder's newest checkpoint
 // is damaged, warns and loads the newest good one.

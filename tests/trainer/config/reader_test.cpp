@@ -11,6 +11,7 @@
 namespace trireme {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -146,6 +147,14 @@ TEST(reader, what_may_not_be_meant_is_noted) {
       notes({{"model.max_position_embeddings", "64"}, {"training.seq_len", "65"}});
   ASSERT_EQ(positions.size(), 1U);
   EXPECT_THAT(positions[0], HasSubstr("model.max_position_embeddings = 64 is below"));
+  const auto yarn = [&](const std::string& factor) {
+    return notes({{"training.seq_len", "64"},
+                  {"model.rope_scaling", "{ rope_type = \"yarn\", factor = " + factor +
+                                             ", original_max_position_embeddings = 16 }"}});
+  };
+  EXPECT_TRUE(yarn("4").empty());
+  ASSERT_EQ(yarn("3.5").size(), 1U);
+  EXPECT_THAT(yarn("3.5")[0], HasSubstr("extends 16 positions by factor = 3.5 to 56, below"));
 }
 
 TEST(reader, what_is_no_toml_is_refused_with_its_place) {
@@ -280,6 +289,8 @@ TEST(reader, a_wrong_override_is_refused_like_a_wrong_line) {
   EXPECT_THAT(of("checkpoint.resume", "-4"), HasSubstr("or a step number"));
   EXPECT_THAT(of("model.rope_scaling.factor", "8"), HasSubstr("needs rope_type"));
   EXPECT_THAT(of("model.rope_scaling.fator", "8"), HasSubstr("did you mean factor?"));
+  EXPECT_THAT(of("model.rope_scaling", "{ type = \"yarn\", factor = 8 }"),
+              EndsWith("unknown key; it may have \"rope_type\""));
 }
 
 TEST(reader, stages_of_the_data_are_read_as_lists_and_as_tables) {

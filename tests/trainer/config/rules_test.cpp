@@ -56,6 +56,17 @@ TEST(rules, a_family_fills_in_what_it_implies) {
   EXPECT_FALSE(qwen3.attention_bias);
 }
 
+TEST(rules, yarn_needs_the_length_before_the_extension) {
+  const std::string llama = kSmall +
+                            "hidden_size = 64\nnum_attention_heads = 4\nintermediate_size = 96\n" +
+                            "rope_scaling = { rope_type = \"yarn\", factor = 4";
+  const std::string needs =
+      "needs original_max_position_embeddings, the sequence length before the extension";
+  EXPECT_THAT(complaint(llama + " }\n"), HasSubstr(needs));
+  EXPECT_EQ(complaint(llama + ", original_max_position_embeddings = 256 }\n"), "");
+  EXPECT_EQ(complaint(llama + " }\nmax_position_embeddings = 256\n"), "");
+}
+
 TEST(rules, contradictory_groups_of_experts_are_refused) {
   const std::string glm = kSmall +
                           "model_type = \"glm4_moe\"\nhidden_size = 64\nnum_attention_heads = 4\n"
