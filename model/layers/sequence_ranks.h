@@ -5,7 +5,7 @@
 namespace trireme {
 
 // The ranks that divide the sequences of a micro-batch among themselves, for statistics of all of
-// its tokens: the extension point for context parallelism beside AttentionCore. This base class is
+// its tokens: the extension point for context parallelism, as AttentionCore is. This base class is
 // a rank with whole sequences.
 class SequenceRanks {
  public:

@@ -8,14 +8,14 @@
 namespace trireme {
 
 std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
-                                                 Communicator& ranks) {
+                                                 Communicator& ranks, Communicator& back) {
   if (ranks.size() == 1) return std::make_unique<AttentionCore>();
   if (is_replicated) return std::make_unique<ReplicatedAttention>(ranks);
   switch (method) {
     case ContextMethod::kAllGather:
       return std::make_unique<GatheredAttention>(ranks);
     case ContextMethod::kRing:
-      return std::make_unique<RingAttention>(ranks);
+      return std::make_unique<RingAttention>(ranks, back);
     case ContextMethod::kUlysses:
       return std::make_unique<UlyssesAttention>(ranks);
   }

@@ -8,9 +8,10 @@
 namespace trireme {
 
 // The attention of ranks that share sequences by `method` or, if each has whole ones, replicated
-// but for its work; of a single rank the layers' own. `ranks` outlives it.
+// but for its work; of a single rank the layers' own. `ranks`, and `back` for a ring's gradients,
+// outlive it.
 std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
-                                                 Communicator& ranks);
+                                                 Communicator& ranks, Communicator& back);
 
 // What the ranks of a method send to each other.
 Messages messages_of(ContextMethod method);

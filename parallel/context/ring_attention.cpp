@@ -153,7 +153,7 @@ void RingAttention::backward(ExecContext& ctx, const ops::AttentionBackward& how
     }
     if (s > 0) {
       RingExchange back;
-      back.start(ranks_, stream, step.back(part_dkv, returned));
+      back.start(back_, stream, step.back(part_dkv, returned));
       back.wait();
     }
     if (s == 0 || step.is_read()) add(s, dkv, s == 0 ? part_dkv : returned, exact_dkv);

@@ -11,8 +11,8 @@ namespace trireme {
 // other exchange nothing.
 class RingAttention final : public AttentionCore {
  public:
-  // `ranks` outlives it.
-  explicit RingAttention(Communicator& ranks) : ranks_(ranks) {}
+  // `ranks`, and the same ranks for the gradients that go back, outlive it.
+  RingAttention(Communicator& ranks, Communicator& back) : ranks_(ranks), back_(back) {}
 
   void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, const MicroBatch& batch,
                const ops::AttentionShape& shape) override;
@@ -23,6 +23,7 @@ class RingAttention final : public AttentionCore {
   class Keys;
 
   Communicator& ranks_;
+  Communicator& back_;
 };
 
 }  // namespace trireme

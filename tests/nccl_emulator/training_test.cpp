@@ -95,6 +95,13 @@ ParallelismConfig with_experts(ParallelismConfig layout, std::int64_t expert) {
   return layout;
 }
 
+ParallelismConfig with_context(ParallelismConfig layout, std::int64_t context,
+                               ContextMethod method) {
+  layout.context = context;
+  layout.context_method = method;
+  return layout;
+}
+
 // The courses of the layout's ranks on emulated GPUs.
 std::vector<std::vector<double>> train_on_gpus(const Case& c, int steps) {
   const Mesh mesh(mesh_shape(c.layout), static_cast<int>(world_size(c.layout)));
@@ -142,7 +149,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"qwen3_moe", with_experts(layout(1, 2, 1, 1), 2)},
                     Case{"qwen3_moe", with_experts(layout(2, 4, 1, 2), 2), true},
                     Case{"mixtral", with_experts(layout(1, 4, 1, 3), 4), true},
-                    Case{"qwen3_moe", with_experts(layout(1, 2, 2, 1), 2)}));
+                    Case{"qwen3_moe", with_experts(layout(1, 2, 2, 1), 2)},
+                    Case{"llama", with_context(layout(1, 1, 1), 2, ContextMethod::kAllGather)},
+                    Case{"qwen3", with_context(layout(1, 2, 1, 2), 2, ContextMethod::kRing)},
+                    Case{"gemma3_text", with_context(layout(2, 1, 1), 4, ContextMethod::kRing)},
+                    Case{"llama", with_context(layout(1, 1, 2), 2, ContextMethod::kUlysses)}));
 
 // With job.reproducible: every sum has the order of one GPU's. 40 steps with TRIREME_THOROUGH=1.
 class LongTraining : public testing::TestWithParam<Case> {};
@@ -160,6 +171,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"gpt2", layout(1, 2, 1, 1), true}, Case{"qwen3", layout(1, 4, 1, 3), true},
                     Case{"llama", layout(4, 1, 1, 1), true},
                     Case{"llama", layout(2, 2, 1, 2), true},
+                    Case{"qwen3", with_context(layout(1, 1, 1), 2, ContextMethod::kAllGather),
+                         true},
                     Case{"qwen3_moe", with_experts(layout(1, 2, 1, 1), 2), true},
                     Case{"mixtral", with_experts(layout(2, 2, 1, 1), 2), true}));
 
@@ -179,7 +192,7 @@ TEST(Buffers, of_groups_are_planned_once_for_each_set_of_ranks) {
             return own.group(name, ranks, messages);
           });
       Traffic counted;
-      const RankGroups planned(own.rank, mesh_shape(c), c.zero, model, own.device,
+      const RankGroups planned(own.rank, mesh_shape(c), c, model, own.device,
                                /*reproducible=*/false, counted);
       EXPECT_EQ(planned.buffer_bytes() - groups_of_several * comm::kHostBufferBytes,
                 groups.buffer_bytes() << 10);

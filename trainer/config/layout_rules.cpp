@@ -53,7 +53,8 @@ class LayoutRules : public RuleCheck {
     }
     check(!p.sequence || p.tensor > 1, {"parallelism.sequence", "parallelism.tensor"},
           "has no effect with parallelism.tensor = 1; remove it, or increase parallelism.tensor");
-    const std::int64_t tokens = c_.training.local_batch_size * c_.training.seq_len;
+    const std::int64_t tokens =
+        c_.training.local_batch_size * c_.training.seq_len / std::max<std::int64_t>(p.context, 1);
     check(!p.sequence || tokens % p.tensor == 0,
           {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
           say("does not divide the ", tokens, " tokens of a micro-batch, as parallelism.sequence ",
@@ -119,8 +120,7 @@ class LayoutRules : public RuleCheck {
             {key, "parallelism.data_shard", "parallelism.data_replicate"},
             say("must divide the ", ranks, p.context > 1 ? " data and context" : " data",
                 " ranks, and divide or be a multiple of data_shard",
-                p.context > 1 ? " x context" : "", " = ", shards, "; ",
-                near(possible, p.expert)));
+                p.context > 1 ? " x context" : "", " = ", shards, "; ", near(possible, p.expert)));
     }
     check(!find_optimizer(c_.optimizer.name).spans_ranks, {key, "optimizer.name"},
           say("is not implemented for ", c_.optimizer.name, ", which needs all shards of a ",

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "model/base/human.h"
+#include "trainer/config/value_text.h"
 
 namespace trireme {
 
@@ -17,6 +18,8 @@ std::string layout_text(const ParallelismConfig& layout) {
        fmt::format("pipeline {} ({}{})", layout.pipeline, layout.schedule, stages));
   axis(layout.data_replicate, fmt::format("data replicate {}", layout.data_replicate));
   axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
+  axis(layout.context,
+       fmt::format("context {} ({})", layout.context, name_of_value(layout.context_method)));
   axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
   if (layout.sequence) text += " with sequence parallelism";
   if (layout.expert > 1) {

@@ -86,7 +86,7 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
     : groups_(groups),
       region_(region_of(groups, spec.parallelism.sequence)),
       attention_(context_attention(spec.parallelism.context_method, !divides_sequences(spec),
-                                   *groups.context)),
+                                   *groups.context, *groups.context_back)),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
   if (divides_sequences(spec)) sequence_.emplace(*groups.context);
   if (groups.expert) {

@@ -18,6 +18,7 @@ RankGroups::RankGroups()
       pp_backward(std::make_unique<SelfCommunicator>()),
       embedding_group(std::make_unique<SelfCommunicator>()),
       context(std::make_unique<SelfCommunicator>()),
+      context_back(std::make_unique<SelfCommunicator>()),
       data(std::make_unique<SelfCommunicator>()),
       shard(std::make_unique<SelfCommunicator>()),
       replicate(std::make_unique<SelfCommunicator>()),
@@ -49,14 +50,9 @@ std::vector<int> strided(const std::vector<int>& ranks, int index, int stride) {
   return members;
 }
 
-// What ranks send besides collectives.
-struct SentMessages {
-  Messages context = Messages::kNone, replicas = Messages::kNone;
-};
-
 // A rank outside the mesh is alone in all of its groups.
-void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
-          const ModelConfig& config, SentMessages sent, const RankGroups::Split& split) {
+void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfig& layout,
+          const ModelConfig& config, const RankGroups::Split& split) {
   const auto along = [&](const std::vector<Axis>& axes) {
     return rank < mesh.size() ? mesh.group(rank, axes) : std::vector{rank};
   };
@@ -74,9 +70,14 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
   groups.pp_forward = split("pipeline_down", of_pipeline, Messages::kSent);
   groups.pp_backward = split("pipeline_up", of_pipeline, Messages::kSent);
   groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
-  groups.context = split("context", along({Axis::kContext}), sent.context);
+  const std::vector<int> of_context = along({Axis::kContext});
+  const bool is_ring = layout.context_method == ContextMethod::kRing;
+  groups.context = split("context", of_context, messages_of(layout.context_method));
+  groups.context_back =
+      split("context_back", is_ring ? of_context : std::vector{rank}, Messages::kSent);
   groups.data = split("data", along({Axis::kDataReplicate, Axis::kDataShard}), Messages::kNone);
-  const bool is_sharded = zero > 0;
+  const bool is_sharded = layout.zero > 0;
+  const bool is_compressed = layout.compression.method != CompressionOptions::Method::kNone;
   groups.shard = split("data_shard",
                        is_sharded ? along({Axis::kDataShard, Axis::kContext}) : std::vector{rank},
                        Messages::kNone);
@@ -84,7 +85,7 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, std::int64_t zero,
       split("data_replicate",
             is_sharded ? along({Axis::kDataReplicate})
                        : along({Axis::kDataReplicate, Axis::kDataShard, Axis::kContext}),
-            sent.replicas);
+            is_compressed ? Messages::kExchanged : Messages::kNone);
   const int experts = mesh.extent(Axis::kExpert);
   const int shards = is_sharded ? mesh.extent(Axis::kDataShard) * mesh.extent(Axis::kContext) : 1;
   groups.model_state = split(
@@ -128,11 +129,7 @@ RankGroups::RankGroups(World& world, const ParallelismConfig& layout, const Mode
 
 RankGroups::RankGroups(int rank, const Mesh& mesh, const ParallelismConfig& layout,
                        const ModelConfig& config, const Split& split) {
-  const bool are_compressed = layout.compression.method != CompressionOptions::Method::kNone;
-  form(*this, mesh, rank, layout.zero, config,
-       {.context = messages_of(layout.context_method),
-        .replicas = are_compressed ? Messages::kExchanged : Messages::kNone},
-       split);
+  form(*this, mesh, rank, layout, config, split);
 }
 
 RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& layout,
@@ -150,7 +147,7 @@ RankGroups groups_of_first(int ranks, World& world, const ParallelismConfig& lay
   return groups;
 }
 
-RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
+RankGroups::RankGroups(int rank, const MeshShape& shape, const ParallelismConfig& layout,
                        const ModelConfig& config, Device device, bool reproducible,
                        Traffic& counted)
     : sent(&counted) {
@@ -158,7 +155,7 @@ RankGroups::RankGroups(int rank, const MeshShape& shape, std::int64_t zero,
   require(rank >= 0 && rank < mesh.size(), "no rank ", rank, " in a run of ", mesh.size(),
           " ranks");
   std::set<std::vector<int>> known;  // NCCL's buffer is shared by groups with equal members
-  form(*this, mesh, rank, zero, config, {},
+  form(*this, mesh, rank, layout, config,
        [&](const char* name, const std::vector<int>& ranks,
            Messages) -> std::unique_ptr<Communicator> {
          if (ranks.size() == 1) return std::make_unique<SelfCommunicator>();
@@ -190,9 +187,9 @@ bool RankGroups::is_primary_of_dense() const {
 
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const auto* group :
-       {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &context, &data, &shard,
-        &replicate, &model_state, &all, &expert, &expert_data, &expert_shard, &expert_replicate}) {
+  for (const auto* group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
+                            &context, &context_back, &data, &shard, &replicate, &model_state, &all,
+                            &expert, &expert_data, &expert_shard, &expert_replicate}) {
     if (*group) bytes += (*group)->buffer_bytes();
   }
   return bytes;

@@ -27,11 +27,12 @@ struct RankGroups {
       const char* name, const std::vector<int>& ranks, Messages messages)>;
   RankGroups(int rank, const Mesh& mesh, const ParallelismConfig& layout, const ModelConfig& model,
              const Split& split);
-  // Of `rank` in a planned run with ZeRO stage `zero`, for planning streams. On a GPU the groups
-  // are NCCL's, with one rank per GPU, and with ordered sums if `reproducible`. `sent` counts what
-  // they send and outlives them. Throws ConfigError if the layout has no such rank.
-  RankGroups(int rank, const MeshShape& shape, std::int64_t zero, const ModelConfig& model,
-             Device device, bool reproducible, Traffic& sent);
+  // Of `rank` in a planned run of the layout but with the degrees of `shape`, for planning streams.
+  // On a GPU the groups are NCCL's, with one rank per GPU, and with ordered sums if `reproducible`.
+  // `sent` counts what they send and outlives them. Throws ConfigError if the layout has no such
+  // rank.
+  RankGroups(int rank, const MeshShape& shape, const ParallelismConfig& layout,
+             const ModelConfig& model, Device device, bool reproducible, Traffic& sent);
 
   std::unique_ptr<Communicator> tensor;       // tensor parallelism
   std::unique_ptr<Communicator> kv_replicas;  // replicas of the same key-value heads within tensor
@@ -40,7 +41,8 @@ struct RankGroups {
   std::unique_ptr<Communicator>
       embedding_group;                    // first and last pipeline stage; else this rank alone
   std::unique_ptr<Communicator> context;  // context parallelism: ranks that share sequences
-  std::unique_ptr<Communicator> data;     // data parallelism: replicate x shard
+  std::unique_ptr<Communicator> context_back;  // the same, for gradients of a ring; else this rank
+  std::unique_ptr<Communicator> data;          // data parallelism: replicate x shard
   // Data and context ranks: those that shard the optimizer state, and replicas of the same shard.
   std::unique_ptr<Communicator> shard;
   std::unique_ptr<Communicator> replicate;

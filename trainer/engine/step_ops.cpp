@@ -107,7 +107,7 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
   part.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
   Traffic sent;
   const auto groups_of = [&](std::int64_t rank) {
-    return RankGroups(static_cast<int>(rank), shape, spec.parallelism.zero, spec.model, device,
+    return RankGroups(static_cast<int>(rank), shape, spec.parallelism, spec.model, device,
                       spec.job.reproducible, sent);
   };
   const RankGroups on_first = groups_of(0);

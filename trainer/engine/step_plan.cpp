@@ -112,7 +112,7 @@ EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device 
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
   Traffic sent;
   const ParallelismConfig& layout = config.parallelism;
-  const RankGroups groups(rank, mesh_shape(layout), layout.zero, config.model, device,
+  const RankGroups groups(rank, mesh_shape(layout), layout, config.model, device,
                           config.job.reproducible, sent);
   return plan_step(engine_spec(config), groups, device);
 }

@@ -43,7 +43,7 @@ __global__ __launch_bounds__(kThreads) void seen_keys(std::int32_t* firsts, std:
   if (query >= queries) return;
   if (key_rows) key_rows += query / seq * keys;
   firsts[query] = keys_before(key_rows, keys, first_seen[query]);
-  ends[query] = keys_before(key_rows, keys, rows[query] + 1);
+  ends[query] = keys_before(key_rows, keys, (rows ? rows[query] : static_cast<int>(query % seq)) + 1);
 }
 
 // `workspace` is that of part_workspace.
@@ -55,7 +55,7 @@ PartHeads<T> part_of(Stream& stream, Tensor workspace, const PartAttention& part
   std::int32_t* const ends = firsts + queries;
   const auto keys = static_cast<int>(part.keys);
   launch(seen_keys, extent(parts(queries, kThreads)), kThreads, 0, stream, firsts, ends,
-         part.rows.as<std::int32_t>(), part.first_seen.as<std::int32_t>(),
+         at<std::int32_t>(part.rows), part.first_seen.as<std::int32_t>(),
          at<std::int32_t>(part.key_rows), queries, static_cast<int>(shape.seq), keys);
   return {heads_of<T>(part.qkv, firsts, shape, vectors), part.kv.as<T>(), ends, keys};
 }

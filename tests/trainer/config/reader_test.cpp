@@ -103,7 +103,7 @@ TEST(reader, a_known_feature_that_is_not_built_is_named) {
         std::pair{"[model]\nresid_pdrop = 0.1", "dropout is set by training.attention_dropout"},
         std::pair{"[training]\nepochs = 3",
                   "set the length of the run by training.steps or training.tokens"},
-        std::pair{"[parallelism]\ncp = 2", "context parallelism is not implemented yet"}}) {
+        std::pair{"[parallelism]\ncp = 2", "context parallelism is set by parallelism.context"}}) {
     EXPECT_THAT(complaint(typed), HasSubstr(std::string("unknown key; ") + why)) << typed;
   }
 }

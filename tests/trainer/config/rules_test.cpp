@@ -304,8 +304,9 @@ INSTANTIATE_TEST_SUITE_P(
               {"parallelism.tensor", "4"}},
              "command line: --training.dtype = \"float8\": needs matmul sizes in multiples of 16, "
              "and the MLP's hidden size of a tensor rank is 24"},
-        Case{{{"parallelism.context", "2"}},
-             "command line: --parallelism.context = 2: not implemented yet; must be 1"},
+        Case{{{"parallelism.context", "3"}},
+             "command line: --parallelism.context = 3: needs sequences of a multiple of 6 tokens, not 1024; "
+             "possible near 1024: 1020, 1026"},
         Case{{{"parallelism.tensor", "3"}},
              "command line: --parallelism.tensor = 3: does not divide model.num_attention_heads = "
              "4; possible near 3: 2, 4"},

@@ -128,10 +128,10 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
                                                  : std::vector<std::int64_t>{1, 2, 5, 9};
     for (int rank = 0; rank < 6; ++rank) {
       Traffic sent, sent_in_full;
-      const RankGroups groups(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
+      const RankGroups groups(rank, mesh, spec.parallelism, spec.model, test::kDevice,
                               /*reproducible=*/false, sent);
       const StepPlan ramp = plan_step(with_counts(spec, counts), groups, test::kDevice);
-      const RankGroups same(rank, mesh, spec.parallelism.zero, spec.model, test::kDevice,
+      const RankGroups same(rank, mesh, spec.parallelism, spec.model, test::kDevice,
                             /*reproducible=*/false, sent_in_full);
       const StepPlan full = plan_step(with_counts(spec, {counts.back()}), same, test::kDevice);
       EXPECT_EQ(ramp.memory, full.memory) << order.schedule << " rank " << rank;

@@ -133,6 +133,7 @@ EngineSpec spec_in(const Layout& layout) {
   spec.bucket = 0;  // no unit shares a bucket
   spec.parallelism.zero = layout.zero;
   spec.parallelism.sequence = layout.sequence;
+  spec.parallelism.context = layout.mesh.context;
   spec.parallelism.layers_per_stage =
       layout.mesh.pipeline == 2 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{};
   return spec;
@@ -156,7 +157,8 @@ TEST(StepOps, have_the_messages_of_the_step) {
   for (const Layout& layout :
        {Layout{"qwen3", {.tensor = 2}}, Layout{"gpt2", {.tensor = 2}, 1, true},
         Layout{"qwen3", {.data_shard = 2}}, Layout{"gpt2", {.data_shard = 4}},
-        Layout{"gpt2", {.data_shard = 2}, 0}, Layout{"gpt2", {.data_shard = 2}, 2},
+        Layout{"qwen3", {.data_shard = 2, .context = 2}}, Layout{"gpt2", {.data_shard = 2}, 0},
+        Layout{"gpt2", {.data_shard = 2}, 2},
         Layout{"qwen3", {.data_replicate = 2, .data_shard = 2}},
         Layout{"qwen3", {.data_replicate = 2, .data_shard = 2}, 2},
         Layout{"gpt2", {.pipeline = 2, .data_shard = 2, .tensor = 2}},
@@ -166,7 +168,7 @@ TEST(StepOps, have_the_messages_of_the_step) {
     for (int stage = 0; stage < layout.mesh.pipeline; ++stage) {
       Traffic counted;
       const auto rank = static_cast<int>(stage * layout.mesh.ranks() / layout.mesh.pipeline);
-      const RankGroups groups(rank, layout.mesh, layout.zero, spec.model, Device{},
+      const RankGroups groups(rank, layout.mesh, spec.parallelism, spec.model, Device{},
                               /*reproducible=*/false, counted);
       const StepPlan plan = plan_step(spec, groups, Device{});
       const auto layers = static_cast<double>(plan.layers_per_stage[stage]);

@@ -127,6 +127,32 @@ TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
   for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.02 * share);
 }
 
+// Context ranks divide all that layers keep, and what is replicated is as much as alone: weights and
+// gradients, of which ZeRO divides the rest.
+TEST(Memory, context_ranks_divide_what_layers_keep) {
+  for (const ContextMethod method :
+       {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses}) {
+    EngineSpec spec = memory_spec("llama3-8b");
+    spec.compute = DType::kBf16;
+    spec.training.seq_len = 4096;
+    spec.parallelism.zero = 0;
+    const MemoryPlan alone = plan_engine(spec, RankGroups(), {}).memory;
+    ParallelismConfig& layout = spec.parallelism;
+    layout.context = tests::world().size();
+    layout.context_method = method;
+    const RankGroups groups(tests::world(), layout, spec.model);
+    const MemoryPlan plan = plan_engine(spec, groups, {}).memory;
+    const auto kept = static_cast<double>(plan.activations());
+    const std::vector<double> all = of_all_ranks(groups, kept);
+    tell(groups, "llama3-8b", "context", static_cast<double>(alone.activations()), all);
+    const double share = static_cast<double>(alone.activations()) / static_cast<double>(all.size());
+    for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.05 * share);
+    EXPECT_EQ(plan.weights, alone.weights);
+    EXPECT_EQ(plan.gradients, alone.gradients);
+    EXPECT_EQ(plan.optimizer, alone.optimizer);
+  }
+}
+
 // Memory for a micro-batch in flight is that of the stages it is for, not of the rank's largest;
 // the steps run in what was planned, also those of fewer micro-batches, which use it for other
 // stages.
@@ -254,13 +280,13 @@ TEST(Memory, a_run_that_is_not_there_is_planned_as_one_that_is) {
     const RankGroups here(tests::world(), layout, config.model);
     Traffic sent, sent_by_first;
     const MeshShape shape = mesh_shape(layout);
-    const RankGroups planned(here.all->rank(), shape, spec.parallelism.zero, config.model, {},
+    const RankGroups planned(here.all->rank(), shape, spec.parallelism, config.model, {},
                              /*reproducible=*/false, sent);
     const MemoryPlan memory = plan_step(spec, here, {}).memory;
     EXPECT_EQ(plan_step(spec, planned, {}).memory, memory);
     const int place = here.pp_forward->rank();
     const int of_place = ranks / static_cast<int>(layout.pipeline);
-    const RankGroups first(place * of_place, shape, spec.parallelism.zero, config.model, {},
+    const RankGroups first(place * of_place, shape, spec.parallelism, config.model, {},
                            /*reproducible=*/false, sent_by_first);
     // The last of those that share the state out may own padding, for which there is none.
     const std::size_t most = plan_step(spec, first, {}).memory.total();

@@ -127,10 +127,13 @@ Figures measured_axis(const Axis& axis, std::int64_t count, Arena& arena) {
 }
 
 std::vector<Axis> axes_of(const RankGroups& groups) {
-  std::vector<Axis> all{
-      {"tensor", groups.tensor.get(), false},    {"pipeline", groups.pp_forward.get(), true},
-      {"data_shard", groups.shard.get(), false}, {"data_replicate", groups.replicate.get(), false},
-      {"expert", groups.expert.get(), false},    {"all", groups.all.get(), false}};
+  std::vector<Axis> all{{"tensor", groups.tensor.get(), false},
+                        {"context", groups.context.get(), false},
+                        {"pipeline", groups.pp_forward.get(), true},
+                        {"data_shard", groups.shard.get(), false},
+                        {"data_replicate", groups.replicate.get(), false},
+                        {"expert", groups.expert.get(), false},
+                        {"all", groups.all.get(), false}};
   std::erase_if(all,
                 [](const Axis& axis) { return axis.group == nullptr || axis.group->size() == 1; });
   return all;

@@ -85,15 +85,31 @@ std::string names(const std::vector<int>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(first, ", "), ranks.back());
 }
 
+// " in step 2 of the ring": keys of context parallelism go to the rank that many places after, and
+// their gradients come back. Empty for the messages of other groups.
+std::string ring_step(const WorldReport& world, int rank, const RecordedGroup& group) {
+  const bool goes_back = group.name == "context_back";
+  if (group.name != "context" && !goes_back) return {};
+  const FlightRecorderPage& page = report_of(world, rank).page;
+  const std::vector<int> members = members_of(world, group);
+  const auto place = [&](int member) {
+    return std::find(members.begin(), members.end(), member) - members.begin();
+  };
+  const auto ahead = place(page.progress.peer) - place(rank);
+  const bool is_ahead = (page.operation() == Operation::kSend) != goes_back;
+  const auto count = std::ssize(members);
+  return fmt::format(" in step {} of the ring", ((is_ahead ? ahead : -ahead) + count) % count);
+}
+
 std::string call_of(const WorldReport& world, int rank) {
   const FlightRecorderPage& page = report_of(world, rank).page;
   const RecordedGroup* group = page.group();
   if (!group) return {};
   const char* operation = flight::name_of(page.operation());
   if (is_message(page.operation())) {
-    return fmt::format("{} {} of group {} {} rank {}", operation, page.progress.sequence,
+    return fmt::format("{} {} of group {} {} rank {}{}", operation, page.progress.sequence,
                        group->name, page.operation() == Operation::kSend ? "to" : "from",
-                       page.progress.peer);
+                       page.progress.peer, ring_step(world, rank, *group));
   }
   return fmt::format("{} {} of group {} [{}]", operation, page.progress.sequence, group->name,
                      numbers(members_of(world, *group)));

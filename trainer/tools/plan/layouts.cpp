@@ -41,6 +41,11 @@ std::vector<ScheduleChoice> schedules(const RunConfig& config) {
   return all;
 }
 
+std::vector<ContextMethod> context_methods(const RunConfig& config, std::int64_t context) {
+  if (context == 1) return {config.parallelism.context_method};
+  return {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses};
+}
+
 }  // namespace
 
 void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
@@ -48,7 +53,7 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
   RunConfig laid = config;
   ParallelismConfig& layout = laid.parallelism;
   layout.layers_per_stage.clear();
-  layout.context = layout.expert = layout.data_replicate = 1;
+  layout.expert = layout.data_replicate = 1;
   // Every batch size of a ramp must be divisible.
   std::int64_t batch = 0;
   for (const std::int64_t size : batch_sizes(config.training)) batch = std::gcd(batch, size);
@@ -56,7 +61,8 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     if (batch % layout.data_shard != 0) return;
     for (const std::int64_t size : divisors(batch / layout.data_shard, kMostMicroBatch)) {
       laid.training.local_batch_size = size;
-      layout.sequence = layout.tensor > 1 && size * config.training.seq_len % layout.tensor == 0;
+      const std::int64_t tokens = size * config.training.seq_len / layout.context;
+      layout.sequence = layout.tensor > 1 && tokens % layout.tensor == 0;
       for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         laid.activation_checkpoint.mode = mode;
         visit(laid);
@@ -67,11 +73,13 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     for (const ScheduleChoice& choice : schedules(laid)) {
       layout.schedule = choice.schedule;
       layout.virtual_stages = choice.virtual_stages;
-      // ZeRO has no effect with one data rank; with more, ZeRO-1 is never slower than ZeRO-0.
-      const std::int64_t most = layout.data_shard == 1 ? 1 : 3;
+      // ZeRO has no effect with one rank to shard over; with more, ZeRO-1 is never slower than
+      // ZeRO-0.
+      const std::int64_t shards = layout.data_shard * layout.context;
+      const std::int64_t most = shards == 1 ? 1 : 3;
       for (layout.zero = 1; layout.zero <= most; ++layout.zero) {
-        for (layout.expert = 1; layout.expert <= layout.data_shard; ++layout.expert) {
-          const bool divides_ranks = layout.data_shard % layout.expert == 0;
+        for (layout.expert = 1; layout.expert <= shards; ++layout.expert) {
+          const bool divides_ranks = shards % layout.expert == 0;
           const bool divides_experts = config.model.num_experts % layout.expert == 0;
           if (divides_ranks && divides_experts) each_step();
           if (config.model.num_experts == 0) break;
@@ -79,12 +87,21 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
       }
     }
   };
+  const std::int64_t most_context =
+      std::max<std::int64_t>(config.training.seq_len / kLeastShare, 1);
   for (const std::int64_t tensor : divisors(ranks, node)) {
     layout.tensor = tensor;
     for (const std::int64_t pipeline : divisors(ranks / tensor, config.model.num_hidden_layers)) {
       layout.pipeline = pipeline;
-      layout.data_shard = ranks / tensor / pipeline;
-      each_schedule();
+      const std::int64_t left = ranks / tensor / pipeline;
+      for (const std::int64_t context : divisors(left, most_context)) {
+        layout.context = context;
+        layout.data_shard = left / context;
+        for (const ContextMethod method : context_methods(config, context)) {
+          layout.context_method = method;
+          each_schedule();
+        }
+      }
     }
   }
 }

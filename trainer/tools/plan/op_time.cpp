@@ -136,7 +136,7 @@ GroupShape group_of(std::string_view name, const Workload& work) {
   const std::int64_t of_stage = work.ranks() / mesh.pipeline,
                      shard = mesh.data_shard * mesh.context;
   if (name == "tensor") return group(mesh.tensor, 1);
-  if (name == "context") return group(mesh.context, mesh.tensor);
+  if (name == "context" || name == "context_back") return group(mesh.context, mesh.tensor);
   if (name == "expert") return group(mesh.expert, mesh.tensor);
   if (name == "data_shard") return group(shard, mesh.tensor);
   if (name == "data_replicate") {
@@ -161,10 +161,11 @@ ListTime list_time(const PartOps::List& list, const Workload& work, const Device
     if (op.kind == PlannedOp::Kind::kMessage) {
       const std::string_view name = op.name;
       if (is_of_data(op)) time.data += data_message(op, work, device.network);
-      MessageTime* const axis = name == "tensor"    ? &time.tensor
-                                : name == "context" ? &time.context
-                                : name == "expert"  ? &time.expert
-                                                    : nullptr;
+      const bool is_of_context = name == "context" || name == "context_back";
+      MessageTime* const axis = name == "tensor"   ? &time.tensor
+                                : is_of_context    ? &time.context
+                                : name == "expert" ? &time.expert
+                                                   : nullptr;
       if (!axis) continue;
       const GroupShape group = group_of(name, work);
       const double seconds =

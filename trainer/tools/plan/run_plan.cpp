@@ -18,12 +18,14 @@ namespace {
 // part of the file system's bandwidth that one rank gets.
 constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kAxisOfGroup{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kAxisOfGroup{
     {{"tensor", "tensor"},
      {"key_value", "tensor"},
      {"pipeline_down", "pipeline"},
      {"pipeline_up", "pipeline"},
      {"pipeline_ends", "pipeline"},
+     {"context", "context"},
+     {"context_back", "context"},
      {"data", "data"},
      {"data_shard", "data"},
      {"data_replicate", "data"},
@@ -44,7 +46,7 @@ double sent_along(const Traffic& sent, std::string_view axis) {
 
 std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
   std::vector<AxisPlan> all;
-  for (const char* axis : {"tensor", "expert", "pipeline", "data", "norms"}) {
+  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms"}) {
     AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
     for (const PipelinePlace& place : layout.places) {
       plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));
@@ -63,9 +65,10 @@ std::optional<ExpertPlan> experts_of(const RunConfig& config, double imbalance) 
   const ParallelismConfig& layout = config.parallelism;
   if (layout.expert == 1) return std::nullopt;
   const ModelConfig& model = config.model;
-  const ExpertBuffer buffer{layout.expert, model.num_experts, model.num_experts_per_tok,
-                            config.training.local_batch_size * config.training.seq_len,
-                            layout.expert_buffer_factor};
+  const ExpertBuffer buffer{
+      layout.expert, model.num_experts, model.num_experts_per_tok,
+      config.training.local_batch_size * config.training.seq_len / layout.context,
+      layout.expert_buffer_factor};
   return ExpertPlan{.experts = model.num_experts / layout.expert,
                     .of = model.num_experts,
                     .rows = buffer.pairs(),

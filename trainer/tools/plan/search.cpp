@@ -101,13 +101,16 @@ class Search {
     });
   }
 
-  using Kind = std::tuple<std::int64_t, bool, std::int64_t, std::string, std::int64_t, std::int64_t,
-                          std::int64_t>;
-  using OpsKey = std::tuple<std::int64_t, bool, std::int64_t, std::int64_t, std::int64_t,
+  using Context = std::pair<std::int64_t, ContextMethod>;
+  using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
+                          std::int64_t, std::int64_t>;
+  using OpsKey = std::tuple<std::int64_t, bool, Context, std::int64_t, std::int64_t, std::int64_t,
                             std::int64_t, bool, Recompute>;
+  static Context context_of(const ParallelismConfig& p) { return {p.context, p.context_method}; }
   static Kind kind_of(const RunConfig& config) {
     const ParallelismConfig& p = config.parallelism;
-    return {p.tensor, p.sequence, p.pipeline, p.schedule, p.virtual_stages, p.zero, p.expert};
+    return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
+            p.schedule, p.virtual_stages, p.zero,        p.expert};
   }
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
@@ -151,6 +154,7 @@ class Search {
     const ParallelismConfig& p = work.spec.parallelism;
     const OpsKey key{p.tensor,
                      p.sequence,
+                     context_of(p),
                      p.pipeline,
                      p.zero,
                      p.expert,

@@ -20,7 +20,8 @@ double StateTheory::per_expert_rank(int zero, int ranks, int expert) const {
 }
 
 double StateTheory::bytes(const ModelConfig& model, const ParallelismConfig& layout) const {
-  const int zero = static_cast<int>(layout.zero), ranks = static_cast<int>(layout.data_shard);
+  const int zero = static_cast<int>(layout.zero),
+            ranks = static_cast<int>(layout.data_shard * layout.context);
   const auto experts = static_cast<double>(expert_parameter_count(model));
   const double dense = static_cast<double>(parameter_count(model)) - experts;
   const double all = dense * per_rank(zero, ranks) +
