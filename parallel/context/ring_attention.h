@@ -11,7 +11,7 @@ namespace trireme {
 // other exchange nothing.
 class RingAttention final : public AttentionCore {
  public:
-  // `ranks`, and the same ranks for the gradients that go back, outlive it.
+  // `ranks`, and the same ranks for the gradients that they return, outlive it.
   RingAttention(Communicator& ranks, Communicator& back) : ranks_(ranks), back_(back) {}
 
   void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, const MicroBatch& batch,

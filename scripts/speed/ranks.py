@@ -90,7 +90,7 @@ def main():
         for axis, name, micro_batches in rows:
             alone, shared = compare(axis, SHAPES[name], micro_batches, options, folder)
             for contestant in shared:
-                layout = contestant.name.replace("_", " = ")
+                layout = contestant.name.replace("_", " = ", 1)
                 print(f"| {name} | {micro_batches} | {alone.median:,.0f} | {layout} "
                       f"| {contestant.median:,.0f} "
                       f"| {100 * contestant.median / alone.median:.0f} % |", flush=True)  # fmt: skip

@@ -18,18 +18,17 @@ std::int64_t input_slots(const EngineSpec& spec, const RankGroups& groups, const
   return graphs ? layout.slots.count() : 0;
 }
 
-StepInputs step_inputs(const EngineSpec& spec, const RankGroups& groups, const Stream& stream,
-                       const PipelineLayout& layout, Arena& data) {
+StepInputs::Size input_size(const EngineSpec& spec, const RankGroups& groups, const Stream& stream,
+                            const PipelineLayout& layout) {
   const Communicator& context = *groups.context;
-  const StepInputs::Size size{
-      spec.micro_batches,
-      spec.training.local_batch_size,
-      spec.training.seq_len / (divides_sequences(spec) ? context.size() : 1),
-      spec.data.document_mask,
-      input_slots(spec, groups, stream, layout),
-      spec.training.dropout.any()};
-  if (context.size() == 1) return {stream, data, size};
-  return {stream, data, size, SequenceShares::size(spec, context)};
+  StepInputs::Size size{spec.micro_batches,
+                        spec.training.local_batch_size,
+                        spec.training.seq_len / (divides_sequences(spec) ? context.size() : 1),
+                        spec.data.document_mask,
+                        input_slots(spec, groups, stream, layout),
+                        spec.training.dropout.any()};
+  if (context.size() > 1) size.shares = SequenceShares::size(spec, context);
+  return size;
 }
 
 }  // namespace
@@ -41,7 +40,7 @@ Engine::Engine(const EngineSpec& spec, const RankGroups& groups, Stream& stream,
       layout_(spec, groups),
       progress_(stream.executes() ? groups.recorder : nullptr),
       model_(spec_, layout_.blocks(), groups, stream, arenas, progress_),
-      inputs_(step_inputs(spec, groups, stream, layout_, arenas.data)),
+      inputs_(stream, arenas.data, input_size(spec, groups, stream, layout_)),
       losses_(groups, stream,
               {spec.micro_batches, divides_sequences(spec) ? 1 : groups.context->size()},
               arenas.data, arenas.workspace),

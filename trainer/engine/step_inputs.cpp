@@ -8,18 +8,12 @@ StepInputs::StepInputs(const Stream& stream, Arena& data, const Size& size)
     : size_(size),
       arrays_(stream, data.take({size.arrays(), size.micro_batches, size.sequences * size.seq_len},
                                 DType::kI32)),
+      shares_(size.shares ? std::make_unique<SequenceShares>(stream, data, *size.shares) : nullptr),
       in_slots_(size.slots == 0
                     ? Tensor{}
                     : data.take({size.slots, size.arrays(), size.sequences * size.seq_len},
-                                DType::kI32)) {}
-
-StepInputs::StepInputs(const Stream& stream, Arena& data, Size size,
-                       const SequenceShares::Size& shares)
-    : size_(size),
-      arrays_(stream, data.take({size.arrays(), size.micro_batches, size.sequences * size.seq_len},
-                                DType::kI32)),
-      shares_(std::make_unique<SequenceShares>(stream, data, shares)) {
-  require(size.slots == 0, "shared sequences have no slots");
+                                DType::kI32)) {
+  require(size.slots == 0 || !shares_, "shared sequences have no slots");
 }
 
 data::TokenBatch StepInputs::own_batch() const {

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "data/token_batch.h"
 #include "model/layers/micro_batch.h"
@@ -20,12 +21,12 @@ class StepInputs {
     bool documents = true;       // false: no batch has a document mask
     std::int64_t slots = 0;      // for micro-batches at fixed addresses
     bool dropout = false;        // TokenBatch has dropout_words
+    // With context parallelism, for which there are no slots.
+    std::optional<SequenceShares::Size> shares = {};
 
     std::int64_t arrays() const { return data::TokenBatch::kArrays + (dropout ? 1 : 0); }
   };
   StepInputs(const Stream& stream, Arena& data, const Size& size);
-  // With context parallelism.
-  StepInputs(const Stream& stream, Arena& data, Size size, const SequenceShares::Size& shares);
 
   // The host's view of the first `micro_batches`, one after the other, of whole sequences.
   data::TokenBatch batch(std::int64_t micro_batches) const;
@@ -47,10 +48,10 @@ class StepInputs {
   }
 
  private:
-  const Size size_;
   data::TokenBatch own_batch() const;
   MicroBatch view(const std::function<Tensor(std::int64_t array)>& array, Tensor scale) const;
 
+  const Size size_;
   const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
   const std::unique_ptr<SequenceShares> shares_;
   const Tensor in_slots_;  // [slots, arrays, tokens] I32; empty without slots

@@ -43,7 +43,8 @@ __global__ __launch_bounds__(kThreads) void seen_keys(std::int32_t* firsts, std:
   if (query >= queries) return;
   if (key_rows) key_rows += query / seq * keys;
   firsts[query] = keys_before(key_rows, keys, first_seen[query]);
-  ends[query] = keys_before(key_rows, keys, (rows ? rows[query] : static_cast<int>(query % seq)) + 1);
+  ends[query] =
+      keys_before(key_rows, keys, (rows ? rows[query] : static_cast<int>(query % seq)) + 1);
 }
 
 // `workspace` is that of part_workspace.

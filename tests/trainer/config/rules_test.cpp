@@ -305,7 +305,8 @@ INSTANTIATE_TEST_SUITE_P(
              "command line: --training.dtype = \"float8\": needs matmul sizes in multiples of 16, "
              "and the MLP's hidden size of a tensor rank is 24"},
         Case{{{"parallelism.context", "3"}},
-             "command line: --parallelism.context = 3: needs sequences of a multiple of 6 tokens, not 1024; "
+             "command line: --parallelism.context = 3: needs sequences of a multiple of 6 tokens, "
+             "not 1024; "
              "possible near 1024: 1020, 1026"},
         Case{{{"parallelism.tensor", "3"}},
              "command line: --parallelism.tensor = 3: does not divide model.num_attention_heads = "

@@ -127,8 +127,8 @@ TEST(Memory, sequence_parallelism_divides_what_layers_keep) {
   for (const double bytes : all) EXPECT_NEAR(bytes, share, 0.02 * share);
 }
 
-// Context ranks divide all that layers keep, and what is replicated is as much as alone: weights and
-// gradients, of which ZeRO divides the rest.
+// Context ranks divide all that layers keep, and what is replicated is as much as alone: weights
+// and gradients, of which ZeRO divides the rest.
 TEST(Memory, context_ranks_divide_what_layers_keep) {
   for (const ContextMethod method :
        {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses}) {
