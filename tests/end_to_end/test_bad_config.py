@@ -68,7 +68,7 @@ def contradictory_keys_are_refused(workshop):
             ("[parallelism]\nschedule = \"1f1b\"\n", 'schedule = "1f1b"', 'did you mean "1F1B"?'),
             ("[parallelism]\ntp = 2\n", "parallelism.tp", "did you mean parallelism.tensor?"),
             ("[validation]\nfreq = 2\n", "validation.freq = 2", "data.validation"),
-            ("[parallelism]\ncontext = 2\n", "parallelism.context = 2", "must be 1"),
+            ("[parallelism]\ncontext = 3\n", "parallelism.context = 3", "multiple of 6 tokens"),
             ("[activation_checkpoint]\nmode = \"some\"\n", 'mode = "some"', '"selective"'),
             ("[checkpoint]\nresume = \"maybe\"\n", 'checkpoint.resume = "maybe"', "auto")]:
         refused(workshop, GOOD + text, *words)

@@ -41,6 +41,9 @@ def a_run_goes_on_by_any_method_and_number_of_ranks(workshop):
         step = STEPS * number // len(others)
         told = workshop.run_ranks(ranks, "train", config, *words, f"--training.steps={step}").done()
         check(number == 1 or f"step {STEPS * (number - 1) // len(others)}" in told.err + told.out, told)
+    balance = [float(line["context_pairs_max_over_mean"]) for line in metrics(workshop / "run")
+               if "context_pairs_max_over_mean" in line]
+    check(balance and all(1 <= value < 1.1 for value in balance), balance)
     found = [float(line["loss"]) for line in metrics(workshop / "run")]
     expected = [float(line["loss"]) for line in metrics(workshop / "alone")]
     check(len(found) == STEPS, found)

@@ -71,6 +71,9 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   losses_.set_tokens(valid_tokens,
                      all.ranks * all.of_each * inputs_.whole_tokens_per_micro_batch());
   runner_.queue_gradients(update);
+  if (const SequenceShares* const shares = inputs_.shares()) {
+    context_balance_ = shares->pairs_max_over_mean();
+  }
 }
 
 double Engine::loss() {
@@ -143,8 +146,8 @@ std::vector<double> Engine::token_losses() {
     std::copy(own.begin(), own.end(), losses.begin() + m * tokens);
   });
   stream_.synchronize();
-  const SequenceShares* const shares = inputs_.divided();
-  if (!shares || losses.empty()) return losses;
+  const SequenceShares* const shares = inputs_.shares();
+  if (!shares || !shares->divided() || losses.empty()) return losses;
   std::vector<double> of_ranks(losses.size() * groups_.context->size());
   Stream host;
   groups_.context->all_gather(host, host_tensor(std::span(of_ranks)),

@@ -69,7 +69,7 @@ void Inference::publish_masters() {
 Tensor Inference::losses() {
   places_.activations.reset();
   ExecContext ctx{stream_, places_.activations, places_.scratch};
-  inputs_->upload(stream_);
+  inputs_->upload(stream_, 1);
   return stage_.evaluate(ctx, inputs_->micro_batch(0), {});
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/engine/sequence_shares.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 
 #include "parallel/context/row_shares.h"
@@ -55,26 +56,34 @@ Tensor SequenceShares::table(Table table, int micro_batch) const {
   return tables_.tensor().slice((table * size_.micro_batches + micro_batch) * tokens_, tokens_);
 }
 
-void SequenceShares::deal(const data::TokenBatch& own) {
+void SequenceShares::deal(const data::TokenBatch& own, std::int64_t micro_batches) {
   const data::TokenBatch all = size_.divided ? whole() : own;
   const std::int64_t ranks = size_.ranks, share = size_.seq_len / ranks;
   std::vector<std::int32_t> rows(static_cast<std::size_t>(size_.seq_len));  // [ranks, share]
-  for (std::int64_t m = 0; m < size_.micro_batches; ++m) {
+  const auto rows_of = [&](std::int64_t rank) {
+    return std::span(rows).subspan(static_cast<std::size_t>(rank * share),
+                                   static_cast<std::size_t>(share));
+  };
+  std::int64_t all_pairs = 0, most_pairs = 0;
+  for (std::int64_t m = 0; m < micro_batches; ++m) {
+    std::vector<std::int64_t> pairs(static_cast<std::size_t>(ranks));  // by rank
     for (std::int64_t s = 0; s < size_.sequences; ++s) {
       const data::TokenBatch sequence = all.part(m * size_.sequences + s, 1);
       share_rows(rows, sequence.document_start, size_.ranks);
       for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        std::copy_n(rows.begin() + rank * share, share,
-                    host(kRows, m) + (rank * size_.sequences + s) * share);
+        std::ranges::copy(rows_of(rank), host(kRows, m) + (rank * size_.sequences + s) * share);
+        pairs[static_cast<std::size_t>(rank)] +=
+            query_key_pairs(rows_of(rank), sequence.document_start);
       }
       if (!size_.divided) continue;
-      take_own(own.part(m * size_.sequences + s, 1), sequence,
-               std::span(rows).subspan(static_cast<std::size_t>(size_.rank * share),
-                                       static_cast<std::size_t>(share)));
+      take_own(own.part(m * size_.sequences + s, 1), sequence, rows_of(size_.rank));
     }
     order_tokens(all, m);
     find_readers(all, m);
+    most_pairs += std::ranges::max(pairs);
+    all_pairs += std::accumulate(pairs.begin(), pairs.end(), std::int64_t{0});
   }
+  pairs_max_over_mean_ = static_cast<double>(most_pairs * ranks) / static_cast<double>(all_pairs);
 }
 
 void SequenceShares::take_own(const data::TokenBatch& own, const data::TokenBatch& sequence,

@@ -34,9 +34,12 @@ class SequenceShares {
 
   // The host's view of the whole sequences of all micro-batches, if they are divided.
   data::TokenBatch whole();
-  // Deals the rows of whole(), and copies this rank's to `own`, sequences of seq_len / ranks
-  // tokens; of undivided sequences, those of `own`.
-  void deal(const data::TokenBatch& own);
+  // Deals the rows of whole() in the first `micro_batches`, and copies this rank's to `own`,
+  // sequences of seq_len / ranks tokens; of undivided sequences, those of `own`.
+  void deal(const data::TokenBatch& own, std::int64_t micro_batches);
+  // Query-key pairs of the rank with most in a micro-batch over the mean, of what was dealt last:
+  // how much longer attention takes than if all ranks had as many.
+  double pairs_max_over_mean() const { return pairs_max_over_mean_; }
   // Queued.
   void upload(Stream& stream) const { tables_.upload(stream); }
   // Of a micro-batch, on the device.
@@ -62,6 +65,7 @@ class SequenceShares {
   std::int64_t tokens_;              // of a micro-batch's whole sequences
   std::vector<std::int32_t> whole_;  // TokenBatch::in
   HostMirror tables_;                // [tables, micro_batches, tokens_] I32, by Table
+  double pairs_max_over_mean_ = 1;
   std::vector<std::uint8_t> reads_;  // [micro_batches, without a window or with, ranks, ranks]
 };
 

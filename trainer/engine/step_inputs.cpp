@@ -31,9 +31,9 @@ std::int64_t StepInputs::whole_tokens_per_micro_batch() const {
   return shares_ ? shares_->whole_tokens() : tokens_per_micro_batch();
 }
 
-void StepInputs::upload(Stream& stream) const {
+void StepInputs::upload(Stream& stream, std::int64_t micro_batches) const {
   if (shares_) {
-    if (stream.executes()) shares_->deal(own_batch());
+    if (stream.executes()) shares_->deal(own_batch(), micro_batches);
     shares_->upload(stream);
   }
   arrays_.upload(stream);

@@ -30,8 +30,8 @@ class StepInputs {
 
   // The host's view of the first `micro_batches`, one after the other, of whole sequences.
   data::TokenBatch batch(std::int64_t micro_batches) const;
-  // Queued: the device sees what the host has written.
-  void upload(Stream& stream) const;
+  // Queued: the device sees what the host has written of the first `micro_batches`.
+  void upload(Stream& stream, std::int64_t micro_batches) const;
   // `scale`: MicroBatch's.
   MicroBatch micro_batch(int number, Tensor scale = {}) const;
 
@@ -42,10 +42,8 @@ class StepInputs {
   // Of this rank, and of whole sequences.
   std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
   std::int64_t whole_tokens_per_micro_batch() const;
-  // Null: this rank has whole sequences.
-  const SequenceShares* divided() const {
-    return shares_ && shares_->divided() ? shares_.get() : nullptr;
-  }
+  // With context parallelism; else null.
+  const SequenceShares* shares() const { return shares_.get(); }
 
  private:
   data::TokenBatch own_batch() const;

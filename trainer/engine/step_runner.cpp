@@ -71,7 +71,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
   graphs_.begin_step();
   parts_.model.begin_gradients(in_step_);
   losses.upload_scale();
-  parts_.inputs.upload(stream_);
+  parts_.inputs.upload(stream_, in_step_);
   losses.clear();
   RouterStats* const routers = parts_.routers;
   if (routers) {
@@ -100,7 +100,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
   parts_.progress.enter(flight::Phase::kValidate);
   prepare();
-  parts_.inputs.upload(stream_);
+  parts_.inputs.upload(stream_, in_step_);
   pipeline_.evaluate(
       stream_,
       [&](int m, int) {

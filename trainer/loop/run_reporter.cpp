@@ -250,6 +250,9 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
         expert_load(*routers, outcome.step % run_.config().metrics.log_freq == 0 ||
                                   outcome.step == run_.total_steps);
   }
+  if (const auto balance = run_.engine.context_balance()) {
+    add("context_pairs_max_over_mean", balance.value_or(1));
+  }
   if (recovery_.scaler.scales()) {
     add("loss_scale", outcome.loss_scale);
     add("overflows", static_cast<double>(recovery_.scaler.overflows()));

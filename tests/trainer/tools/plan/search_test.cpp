@@ -28,8 +28,9 @@ LoadedConfig config_of(const std::string& more = "") {
                      {});
 }
 
-TEST(Search, layouts_use_every_rank_and_no_axis_that_the_trainer_has_not) {
+TEST(Search, layouts_use_every_rank_and_share_only_long_sequences) {
   std::set<std::int64_t> tensor, pipeline;
+  std::set<std::pair<std::int64_t, ContextMethod>> context;
   int count = 0;
   each_layout(config_of().config, 16, 8, [&](const RunConfig& config) {
     const ParallelismConfig& layout = config.parallelism;
@@ -37,12 +38,18 @@ TEST(Search, layouts_use_every_rank_and_no_axis_that_the_trainer_has_not) {
     tensor.insert(layout.tensor);
     pipeline.insert(layout.pipeline);
     ASSERT_EQ(world_size(layout), 16);
-    ASSERT_EQ(layout.context, 1);
+    context.emplace(layout.context, layout.context_method);
     ASSERT_EQ(layout.expert, 1);
   });
   EXPECT_GT(count, 300);
   EXPECT_EQ(tensor, (std::set<std::int64_t>{1, 2, 4, 8}));
   EXPECT_EQ(pipeline, (std::set<std::int64_t>{1, 2, 4, 8, 16}));
+  // Shares of the 4,096 tokens have at least 2,048.
+  EXPECT_EQ(context,
+            (std::set<std::pair<std::int64_t, ContextMethod>>{{1, ContextMethod::kAllGather},
+                                                              {2, ContextMethod::kAllGather},
+                                                              {2, ContextMethod::kRing},
+                                                              {2, ContextMethod::kUlysses}}));
 }
 
 TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
@@ -95,7 +102,7 @@ TEST(Search, experts_are_divided_among_every_number_of_data_ranks_that_divides_t
                    "num_key_value_heads = 1\nhead_dim = 128\nmax_position_embeddings = 4096\n"
                    "num_experts = 12\nnum_experts_per_tok = 2\nmoe_intermediate_size = 8192\n"
                    "[data]\ntrain = [{ path = \"nowhere\" }]\n"
-                   "[training]\nsteps = 10\nseq_len = 4096\nglobal_batch_size = 8\n"
+                   "[training]\nsteps = 10\nseq_len = 2048\nglobal_batch_size = 8\n"
                    "dtype = \"bfloat16\"\n",
                    "/"},
                   {});
