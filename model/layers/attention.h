@@ -12,7 +12,7 @@
 namespace trireme {
 
 // The product of queries with keys and values: the extension point for context parallelism, where
-// the tokens of a sequence are sharded (MicroBatch::share). This base class handles unsharded
+// the tokens of a sequence are sharded (MicroBatch::shard). This base class handles unsharded
 // sequences. `shape` is of this rank's tokens.
 class AttentionCore {
  public:

@@ -24,20 +24,23 @@ struct ReadersOfRanks {
   }
 };
 
-// What a rank knows of the sequences that it shares with others, with context parallelism: what the
-// rank's AttentionCore reads. Shares are equally long; a rank has its rows of every sequence, in
-// ascending order. The micro-batch has the tokens of this rank's share or, if only attention's work
-// is shared, of whole sequences.
-struct SequenceShare {
-  std::int64_t seq_len = 0;  // of a whole sequence; 0: no sequence is shared
-  Tensor rows = {};  // [sequences share] I32: row in its sequence of each token of the share
-  Tensor rows_of_ranks = {};  // [ranks, sequences share] I32: the same of all ranks
-  // The order of gathered tokens, [ranks, sequences share], and that of whole sequences,
+// How context parallel ranks shard the sequences of a micro-batch: what their AttentionCore reads.
+// Shards are equally long; a rank has its rows of every sequence, in ascending order. The
+// micro-batch has the tokens of this rank's shard or, if only attention's work is divided, of whole
+// sequences.
+struct SequenceShard {
+  std::int64_t seq_len = 0;  // of a whole sequence; 0: no sequence is sharded
+  Tensor rows = {};  // [sequences shard] I32: row in its sequence of each token of the shard
+  Tensor rows_of_ranks = {};  // [ranks, sequences shard] I32: the same of all ranks
+  // The order of gathered tokens, [ranks, sequences shard], and that of whole sequences,
   // [sequences, seq_len]: the index in the one of each token of the other, I32.
   Tensor gathered_of_whole = {}, whole_of_gathered = {};
   // MicroBatch's of whole sequences.
   Tensor document_start = {}, window_start = {}, dropout_words = {};
   ReadersOfRanks readers = {}, window_readers = {};
+
+  // [sequences seq_len] I32: as MicroBatch::first_seen.
+  Tensor first_seen(bool has_window) const { return has_window ? window_start : document_start; }
 };
 
 // The inputs of a micro-batch on the device, sequence by sequence. Views: the memory must stay
@@ -56,12 +59,12 @@ struct MicroBatch {
   Tensor scale = {};         // [1] F64, empty: 1; scale of the tokens' losses for their gradients
   Tensor router_scale = {};  // the same of routers' losses
   RouterSink routers = {};
-  SequenceShare share = {};
+  SequenceShard shard = {};
 
   std::int64_t tokens() const { return sequences * seq_len; }
-  std::int64_t whole_seq_len() const { return share.seq_len > 0 ? share.seq_len : seq_len; }
+  std::int64_t whole_seq_len() const { return shard.seq_len > 0 ? shard.seq_len : seq_len; }
   // [tokens] I32: row of each token in its sequence; empty: the micro-batch has whole sequences.
-  Tensor rows() const { return share.seq_len > seq_len ? share.rows : Tensor{}; }
+  Tensor rows() const { return shard.seq_len > seq_len ? shard.rows : Tensor{}; }
   // [tokens] I32: first row of its sequence that a token sees, in a layer with a window or without.
   Tensor first_seen(bool has_window) const { return has_window ? window_start : document_start; }
 };

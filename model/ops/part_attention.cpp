@@ -72,10 +72,14 @@ void part_attention_backward(Stream& stream, Arena& scratch, const PartAttention
                              const PartAttention& part, const AttentionShape& shape) {
   const DType dtype = part.qkv.dtype;
   check_part("part_attention_backward", part, how.out, how.lse, shape);
-  require_count("part_attention_backward: dq", how.dq, how.out.count(), dtype);
-  require_count("part_attention_backward: dkv", how.dkv, part.kv.count(), dtype);
+  require(how.dq || how.dkv, "part_attention_backward: no gradient is wanted");
+  if (how.dq) require_count("part_attention_backward: dq", how.dq, how.out.count(), dtype);
+  if (how.dkv) require_count("part_attention_backward: dkv", how.dkv, part.kv.count(), dtype);
   require_count("part_attention_backward: dout", how.dout, how.out.count(), dtype);
-  record_part(stream, part, shape, 4, 1, 4 * how.out.bytes() + 2 * part.kv.bytes());
+  // Scores and the gradient of probabilities, and one product for queries, two for keys and values.
+  // Of the scores, and of what a second call computes again, none is useful.
+  record_part(stream, part, shape, (how.dkv ? 3 : 0) + (how.dq ? 1 : 0), how.dkv ? 1 : 2,
+              4 * how.out.bytes() + 2 * part.kv.bytes());
   if (shape.batch == 0) return;
   const Arena::Frame frame(scratch);
   const Tensor workspace = scratch.take(backward_workspace_of_part(stream, part.keys, shape, dtype),

@@ -25,10 +25,11 @@ struct PartAttention {
 void part_attention(Stream&, Arena& scratch, Tensor out, Tensor lse, const PartAttention&,
                     const AttentionShape&);
 
-// The gradients of one part, given the results of the softmax over the keys of all parts.
+// The gradients of one part, given the results of the softmax over the keys of all parts: of the
+// queries, of the keys and values, or of both.
 struct PartAttentionBackward {
-  Tensor dq;              // [batch seq, heads.query()], replaced
-  Tensor dkv;             // as PartAttention::kv, replaced
+  Tensor dq;              // [batch seq, heads.query()], replaced; empty: not wanted
+  Tensor dkv;             // as PartAttention::kv, replaced; empty: not wanted
   Tensor dout, out, lse;  // of all parts
 };
 void part_attention_backward(Stream&, Arena& scratch, const PartAttentionBackward&,

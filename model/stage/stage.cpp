@@ -120,8 +120,8 @@ MicroBatch Stage::with_window(ExecContext& ctx, const MicroBatch& batch) const {
     return start;
   };
   with.window_start = of(batch.document_start, batch.rows(), batch.seq_len);
-  const Tensor& whole = batch.share.document_start;
-  if (whole) with.share.window_start = of(whole, {}, batch.share.seq_len);
+  const Tensor& whole = batch.shard.document_start;
+  if (whole) with.shard.window_start = of(whole, {}, batch.shard.seq_len);
   return with;
 }
 

@@ -7,9 +7,9 @@
 
 namespace trireme {
 
-// The attention of ranks that share sequences by `method` or, if each has whole ones, replicated
-// but for its work; of a single rank the layers' own. `ranks`, and `back` for a ring's gradients,
-// outlive it.
+// The attention of ranks that shard sequences by `method` or, if `is_replicated`, have whole ones
+// (ReplicatedAttention); of a single rank the layers' own. `ranks`, and `back` for a ring's
+// gradients, outlive it.
 std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
                                                  Communicator& ranks, Communicator& back);
 

@@ -5,7 +5,7 @@
 
 namespace trireme {
 
-// How the ranks that share a sequence attend to each other's tokens.
+// How ranks that shard a sequence attend to each other's tokens.
 enum class ContextMethod : std::uint8_t { kAllGather, kRing, kUlysses };
 
 inline constexpr std::array<std::string_view, 3> kContextMethodNames{"all_gather", "ring",

@@ -26,10 +26,10 @@ std::vector<HeadGroup> groups_of(const ops::Heads& all, std::int64_t ranks) {
 
 ops::PartAttention part_of(Tensor qkv, Tensor kv, const MicroBatch& batch,
                            const ops::AttentionShape& shape) {
-  return {.keys = batch.share.seq_len,
+  return {.keys = batch.shard.seq_len,
           .qkv = qkv,
           .kv = kv,
-          .rows = batch.share.rows,
+          .rows = batch.shard.rows,
           .first_seen = batch.first_seen(shape.window > 0),
           .key_rows = {}};
 }
@@ -39,11 +39,11 @@ ops::PartAttention part_of(Tensor qkv, Tensor kv, const MicroBatch& batch,
 // The keys and values of whole sequences, in scratch.
 Tensor GatheredAttention::gathered(ExecContext& ctx, Tensor own, const MicroBatch& batch) const {
   const Tensor kv =
-      ctx.scratch.take({batch.sequences * batch.share.seq_len, own.width()}, own.dtype);
+      ctx.scratch.take({batch.sequences * batch.shard.seq_len, own.width()}, own.dtype);
   const Arena::Frame frame(ctx.scratch);
   const Tensor of_ranks = ctx.scratch.take(kv.shape, own.dtype);
   ranks_.all_gather(ctx.stream, of_ranks, own);
-  ops::take_rows(ctx.stream, kv, of_ranks, batch.share.gathered_of_whole);
+  ops::take_rows(ctx.stream, kv, of_ranks, batch.shard.gathered_of_whole);
   return kv;
 }
 
@@ -92,7 +92,7 @@ void GatheredAttention::backward(ExecContext& ctx, const ops::AttentionBackward&
                                  {.dq = dq, .dkv = dkv, .dout = dout, .out = out, .lse = lse},
                                  part_of(own, kv, batch, of_group), of_group);
     group.put_queries(ctx.stream, how.dqkv, dq);
-    ops::take_rows(ctx.stream, kv, dkv, batch.share.whole_of_gathered);
+    ops::take_rows(ctx.stream, kv, dkv, batch.shard.whole_of_gathered);
     ranks_.reduce_scatter(ctx.stream, own_kv, kv);
     group.put_keys(ctx.stream, how.dqkv, {own_kv});
   }

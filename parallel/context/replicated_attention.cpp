@@ -8,29 +8,28 @@ namespace trireme {
 // This rank's rows of a table of whole sequences, in scratch.
 Tensor ReplicatedAttention::own_rows(ExecContext& ctx, Tensor whole,
                                      const MicroBatch& batch) const {
-  const std::int64_t tokens = batch.share.rows.count();
+  const std::int64_t tokens = batch.shard.rows.count();
   const Tensor own = ctx.scratch.take({tokens, whole.count() / batch.tokens()}, whole.dtype);
   ops::take_rows(ctx.stream, own, whole,
-                 batch.share.whole_of_gathered.slice(ranks_.rank() * tokens, tokens));
+                 batch.shard.whole_of_gathered.slice(ranks_.rank() * tokens, tokens));
   return own;
 }
 
-// The table of whole sequences of which each rank has its rows, in scratch.
-Tensor ReplicatedAttention::gathered(ExecContext& ctx, Tensor own, const MicroBatch& batch) const {
-  const Tensor whole = ctx.scratch.take({batch.tokens(), own.width()}, own.dtype);
+// The table of whole sequences of which each rank has its rows.
+void ReplicatedAttention::gather(ExecContext& ctx, Tensor whole, Tensor own,
+                                 const MicroBatch& batch) const {
   const Arena::Frame frame(ctx.scratch);
   const Tensor of_ranks = ctx.scratch.take(whole.shape, own.dtype);
   ranks_.all_gather(ctx.stream, of_ranks, own);
-  ops::take_rows(ctx.stream, whole, of_ranks, batch.share.gathered_of_whole);
-  return whole;
+  ops::take_rows(ctx.stream, whole, of_ranks, batch.shard.gathered_of_whole);
 }
 
 namespace {
 
 // Of a rank's rows.
-ops::AttentionShape share_of(const ops::AttentionShape& whole, const MicroBatch& batch) {
+ops::AttentionShape shard_of(const ops::AttentionShape& whole, const MicroBatch& batch) {
   ops::AttentionShape shape = whole;
-  shape.seq = batch.share.rows.count() / batch.sequences;
+  shape.seq = batch.shard.rows.count() / batch.sequences;
   return shape;
 }
 
@@ -41,8 +40,8 @@ void ReplicatedAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tens
   Stream& stream = ctx.stream;
   const HeadGroup all = HeadGroup::whole(shape.heads);
   const Arena::Frame frame(ctx.scratch);
-  ops::AttentionShape own = share_of(shape, batch);
-  const std::int64_t tokens = batch.share.rows.count();
+  ops::AttentionShape own = shard_of(shape, batch);
+  const std::int64_t tokens = batch.shard.rows.count();
   const Tensor own_out = ctx.scratch.take({tokens, out.width()}, out.dtype);
   const Tensor own_lse = ctx.scratch.take({tokens, lse.width()}, lse.dtype);
   {
@@ -56,13 +55,13 @@ void ReplicatedAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tens
                         {.keys = batch.seq_len,
                          .qkv = own_qkv,
                          .kv = kv,
-                         .rows = batch.share.rows,
+                         .rows = batch.shard.rows,
                          .first_seen = first_seen,
                          .key_rows = {}},
                         own);
   }
-  ops::copy_columns(stream, {out}, {gathered(ctx, own_out, batch)}, out.width());
-  ops::copy_columns(stream, {lse}, {gathered(ctx, own_lse, batch)}, lse.width());
+  gather(ctx, out, own_out, batch);
+  gather(ctx, lse, own_lse, batch);
 }
 
 // The gradients of a rank's queries with all keys, and of its keys with all queries.
@@ -73,44 +72,46 @@ void ReplicatedAttention::backward(ExecContext& ctx, const ops::AttentionBackwar
   Stream& stream = ctx.stream;
   const HeadGroup all = HeadGroup::whole(shape.heads);
   const Arena::Frame frame(ctx.scratch);
-  const std::int64_t tokens = batch.share.rows.count();
+  const std::int64_t tokens = batch.shard.rows.count();
   const DType dtype = how.qkv.dtype;
   const Tensor kv = ctx.scratch.take({batch.tokens(), all.kv_width()}, dtype);
-  const Tensor dkv = ctx.scratch.take(kv.shape, dtype);
-  const Tensor dq = ctx.scratch.take(how.out.shape, dtype);
   all.take_keys(stream, {kv}, how.qkv);
   {
     const Arena::Frame of_queries(ctx.scratch);
+    const Tensor dq = ctx.scratch.take(how.out.shape, dtype);
     const Tensor own_dq = ctx.scratch.take({tokens, dq.width()}, dtype);
     ops::part_attention_backward(
         stream, ctx.scratch,
         {.dq = own_dq,
-         .dkv = dkv,
+         .dkv = {},
          .dout = own_rows(ctx, how.dout, batch),
          .out = own_rows(ctx, how.out, batch),
          .lse = own_rows(ctx, how.lse, batch)},
         {.keys = batch.seq_len,
          .qkv = own_rows(ctx, how.qkv, batch),
          .kv = kv,
-         .rows = batch.share.rows,
+         .rows = batch.shard.rows,
          .first_seen = own_rows(ctx, batch.first_seen(shape.window > 0), batch),
          .key_rows = {}},
-        share_of(shape, batch));
-    all.put_queries(stream, how.dqkv, gathered(ctx, own_dq, batch));
+        shard_of(shape, batch));
+    gather(ctx, dq, own_dq, batch);
+    all.put_queries(stream, how.dqkv, dq);
   }
   const Tensor own_kv = own_rows(ctx, kv, batch);
   const Tensor own_dkv = ctx.scratch.take(own_kv.shape, dtype);
   ops::part_attention_backward(
       stream, ctx.scratch,
-      {.dq = dq, .dkv = own_dkv, .dout = how.dout, .out = how.out, .lse = how.lse},
+      {.dq = {}, .dkv = own_dkv, .dout = how.dout, .out = how.out, .lse = how.lse},
       {.keys = tokens / batch.sequences,
        .qkv = how.qkv,
        .kv = own_kv,
        .rows = {},
        .first_seen = how.first_seen,
-       .key_rows = batch.share.rows},
+       .key_rows = batch.shard.rows},
       shape);
-  all.put_keys(stream, how.dqkv, {gathered(ctx, own_dkv, batch)});
+  const Tensor& dkv = kv;  // which is read no more
+  gather(ctx, dkv, own_dkv, batch);
+  all.put_keys(stream, how.dqkv, {dkv});
 }
 
 }  // namespace trireme

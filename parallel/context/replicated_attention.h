@@ -5,7 +5,7 @@
 namespace trireme {
 
 // Context parallelism with the bits of one rank: every rank of the group has whole sequences and
-// computes all of a layer but attention, of which it computes its share of the rows. Each row's
+// computes all of a layer but attention, of which it computes some of the rows. Each row's
 // result and gradient is computed by one rank, over the same tiles as by a single one, and
 // gathered. So attention's work is divided, but no memory.
 class ReplicatedAttention final : public AttentionCore {
@@ -20,7 +20,7 @@ class ReplicatedAttention final : public AttentionCore {
 
  private:
   Tensor own_rows(ExecContext& ctx, Tensor whole, const MicroBatch& batch) const;
-  Tensor gathered(ExecContext& ctx, Tensor own, const MicroBatch& batch) const;
+  void gather(ExecContext& ctx, Tensor whole, Tensor own, const MicroBatch& batch) const;
 
   Communicator& ranks_;
 };

@@ -56,7 +56,7 @@ class RingAttention::Keys {
         batch_(batch),
         shape_(shape),
         qkv_(qkv),
-        readers_(shape.window > 0 ? batch.share.window_readers : batch.share.readers) {
+        readers_(shape.window > 0 ? batch.shard.window_readers : batch.shard.readers) {
     const HeadGroup all = HeadGroup::whole(shape.heads);
     for (Tensor& kv : kv_) kv = ctx.scratch.take({qkv.rows(), all.kv_width()}, qkv.dtype);
     all.take_keys(stream_, {kv_[0]}, qkv);
@@ -66,11 +66,11 @@ class RingAttention::Keys {
   RingStep step(int number) const { return {ranks_, readers_, number}; }
   // The queries of this rank with the keys of the rank before in a step.
   ops::PartAttention part(int number) const {
-    const Tensor& rows_of_ranks = batch_.share.rows_of_ranks;
+    const Tensor& rows_of_ranks = batch_.shard.rows_of_ranks;
     return {.keys = batch_.seq_len,
             .qkv = qkv_,
             .kv = kv_[place(number)],
-            .rows = batch_.share.rows,
+            .rows = batch_.shard.rows,
             .first_seen = batch_.first_seen(shape_.window > 0),
             .key_rows = rows_of_ranks.row_slice(step(number).before(), 1)};
   }

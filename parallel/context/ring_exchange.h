@@ -1,11 +1,10 @@
 #pragma once
-#include "model/layers/micro_batch.h"
 #include "parallel/comm/communicator.h"
 
 namespace trireme {
 
-// The messages of a ring's step between a rank and those `step` places after and before it, each
-// way or one way alone.
+// The messages of a step of a ring: every rank may send to the rank that is so many places after
+// it, and receive from the one as many before, or both the other way round.
 class RingExchange {
  public:
   // What this rank sends to `to` and receives from `from`; an empty tensor: nothing.

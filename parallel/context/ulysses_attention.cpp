@@ -31,7 +31,7 @@ Tensor UlyssesAttention::to_heads(ExecContext& ctx, std::int64_t width, DType dt
     take(sent.row_slice(rank * tokens, tokens), rank);
   }
   ranks_.all_to_all(ctx.stream, received, sent);
-  ops::take_rows(ctx.stream, whole, received, batch.share.gathered_of_whole);
+  ops::take_rows(ctx.stream, whole, received, batch.shard.gathered_of_whole);
   return whole;
 }
 
@@ -43,7 +43,7 @@ void UlyssesAttention::to_tokens(ExecContext& ctx, Tensor of_heads, const MicroB
   const Arena::Frame frame(ctx.scratch);
   const Tensor sent = ctx.scratch.take(of_heads.shape, of_heads.dtype);
   const Tensor received = ctx.scratch.take(of_heads.shape, of_heads.dtype);
-  ops::take_rows(ctx.stream, sent, of_heads, batch.share.whole_of_gathered);
+  ops::take_rows(ctx.stream, sent, of_heads, batch.shard.whole_of_gathered);
   ranks_.all_to_all(ctx.stream, received, sent);
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     put(rank, received.row_slice(rank * tokens, tokens));
@@ -54,8 +54,8 @@ void UlyssesAttention::to_tokens(ExecContext& ctx, Tensor of_heads, const MicroB
 ops::AttentionShape UlyssesAttention::whole_shape(const MicroBatch& batch,
                                                   const ops::AttentionShape& shape) const {
   ops::AttentionShape whole = group(shape.heads, ranks_.rank()).shape(shape);
-  whole.seq = batch.share.seq_len;
-  whole.dropout = shape.dropout.with(shape.dropout ? batch.share.dropout_words : Tensor{});
+  whole.seq = batch.shard.seq_len;
+  whole.dropout = shape.dropout.with(shape.dropout ? batch.shard.dropout_words : Tensor{});
   return whole;
 }
 
@@ -73,8 +73,8 @@ void UlyssesAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor 
     const Tensor whole = to_heads(ctx, own.heads.qkv(), qkv.dtype, batch, [&](Tensor to, int rank) {
       group(all, rank).take(stream, to, qkv);
     });
-    const Tensor& seen = own.window > 0 ? batch.share.window_start : batch.share.document_start;
-    ops::attention(stream, ctx.scratch, own_out, own_lse, whole, seen, own);
+    ops::attention(stream, ctx.scratch, own_out, own_lse, whole,
+                   batch.shard.first_seen(own.window > 0), own);
   }
   to_tokens(ctx, own_out, batch,
             [&](int rank, Tensor from) { group(all, rank).put_queries(stream, out, from); });
@@ -102,15 +102,14 @@ void UlyssesAttention::backward(ExecContext& ctx, const ops::AttentionBackward& 
     group(all, rank).take_lse(stream, to, how.lse);
   });
   const Tensor dqkv = ctx.scratch.take(qkv.shape, dtype);
-  ops::attention_backward(
-      stream, ctx.scratch,
-      {.dqkv = dqkv,
-       .dout = dout,
-       .out = out,
-       .qkv = qkv,
-       .lse = lse,
-       .first_seen = own.window > 0 ? batch.share.window_start : batch.share.document_start},
-      own);
+  ops::attention_backward(stream, ctx.scratch,
+                          {.dqkv = dqkv,
+                           .dout = dout,
+                           .out = out,
+                           .qkv = qkv,
+                           .lse = lse,
+                           .first_seen = batch.shard.first_seen(own.window > 0)},
+                          own);
   const std::int64_t tokens = batch.tokens(), ranks = ranks_.size();
   // Ranks with the same key-value head, adjacent, whose terms are summed in float32 or better.
   const std::int64_t sharers = std::max<std::int64_t>(ranks / all.kv_heads, 1);

@@ -6,7 +6,7 @@
 namespace trireme {
 
 // Context parallelism by all-to-all (DeepSpeed-Ulysses, Jacobs et al. 2023): ranks exchange their
-// tokens for heads, so that each attends to whole sequences with its share of the heads. With fewer
+// tokens for heads, so that each attends to whole sequences with some of the heads. With fewer
 // key-value heads than ranks, adjacent ranks have the same one, whose gradients are summed in rank
 // order.
 class UlyssesAttention final : public AttentionCore {

@@ -99,7 +99,7 @@ int main() {
   World world(environment_variable);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  const auto group = world.split("everybody", ranks);
+  const auto group = world.split("all_ranks", ranks);
   for (const std::int64_t mib : {1, 16, 475}) measure(world, *group, mib * kMiB);
   return 0;
 }

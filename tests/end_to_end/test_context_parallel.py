@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Ranks that share every sequence: the curve of one rank by each method, with its bits where sums are
+"""Ranks that shard every sequence: the curve of one rank by each method, with its bits where sums are
 ordered; resumed in any other layout, and after the loss of a rank in the middle of a ring."""
 import re
 

@@ -159,7 +159,7 @@ def inject_signal(workshop, name, layout, rank, phase, number, changes=None):
         waiting = blamed(text, rank, what, page.place())
         run.others_ended_for(rank, codes)
         if page.step and phase != "end":
-            everybody_waits(run, rank, waiting, since)
+            all_ranks_wait(run, rank, waiting, since)
 
 
 def blamed(text, rank, what, place):
@@ -169,7 +169,7 @@ def blamed(text, rank, what, place):
     return text.partition("; blocked on it for ")[2]
 
 
-def everybody_waits(run, rank, waiting, since):
+def all_ranks_wait(run, rank, waiting, since):
     """The verdict names all others; where they came to rest late, on a busy machine, no more
     than these."""
     named = {int(digit) for ranks in re.findall(r"ranks? ((?:\d|, | and )+) in ", waiting)
@@ -274,7 +274,7 @@ def one_that_hangs_is_named(workshop):
         stalled = float(re.search(r"made no progress for (\d+\.\d) s", text)[1])
         check(STALL - 0.05 <= stalled < STALL + 4 * PATIENCE, f"{stalled} s, not {STALL}")
         run.others_ended_for(1, codes)
-        everybody_waits(run, 1, waiting, since)
+        all_ranks_wait(run, 1, waiting, since)
 
 
 @fact

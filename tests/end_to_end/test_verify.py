@@ -53,7 +53,7 @@ def divided_experts_are_equal_and_a_mistake_among_them_is_named(workshop):
 
 
 @fact
-def shared_sequences_are_equal_and_documents_that_leak_are_named(workshop):
+def sharded_sequences_are_equal_and_documents_that_leak_are_named(workshop):
     workshop.corpus()
     config = workshop.config("run", {**MODEL, "data": {"document_mask": True}})
     for method in ("all_gather", "ring", "ulysses"):

@@ -41,10 +41,10 @@ World& world() {
   return *only_world();
 }
 
-std::unique_ptr<Communicator> everybody(std::size_t buffer_bytes) {
+std::unique_ptr<Communicator> all_ranks(std::size_t buffer_bytes) {
   std::vector<int> ranks(static_cast<std::size_t>(world().size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  auto group = world().split("everybody", ranks, buffer_bytes);
+  auto group = world().split("all_ranks", ranks, buffer_bytes);
 #ifdef TRIREME_TEST_STAGED
   group = std::make_unique<StagedCommunicator>(std::move(group), Device{}, buffer_bytes);
 #endif

@@ -10,6 +10,6 @@ namespace trireme::tests {
 World& world();
 
 // All its ranks as one group.
-std::unique_ptr<Communicator> everybody(std::size_t buffer_bytes = World::kBufferBytes);
+std::unique_ptr<Communicator> all_ranks(std::size_t buffer_bytes = World::kBufferBytes);
 
 }  // namespace trireme::tests

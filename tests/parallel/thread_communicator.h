@@ -29,7 +29,7 @@ class ThreadGroup {
   virtual ~ThreadGroup() = default;
   int size() const { return static_cast<int>(slots_.size()); }
 
-  // Shows everybody `mine`; returns what all have shown once all have come. Good until
+  // Shows all ranks `mine`; returns what all have shown once all have come. Good until
   // the caller's next call to leave().
   const std::vector<Tensor>& show(int rank, Tensor mine) {
     slots_[static_cast<std::size_t>(rank)] = mine;

@@ -201,9 +201,9 @@ class Assigner {
     for (auto&& [key, value] : *table) {
       part_ = say(".", key.str());
       if (key != "rope_type" && !find_rope_member(key.str())) {
-        // The older name of it in Hugging Face's configs.
-        const bool is_type = key == "type";
-        unknown(key, value, is_type ? std::vector<std::string>{"rope_type"} : rope_member_names());
+        // "type" is its older name in Hugging Face's configs.
+        unknown(key, value,
+                key == "type" ? std::vector<std::string>{"rope_type"} : rope_member_names());
       }
     }
     part_.clear();

@@ -3,7 +3,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/float8.h"
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 #include "parallel/optimizer/registry.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
@@ -61,7 +61,7 @@ class LayoutRules : public RuleCheck {
               "needs; ", near(divisors(tokens), p.tensor)));
   }
 
-  // Ranks share every sequence.
+  // Ranks shard every sequence.
   void context() {
     using Method = ContextMethod;
     const ParallelismConfig& p = c_.parallelism;

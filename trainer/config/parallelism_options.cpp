@@ -48,15 +48,14 @@ void add_model_parallelism(Options& to) {
                         "by compute cost",
                 .effect = Effect::kLayout});
   to.push_back(degree("context", TRIREME_MEMBER(parallelism.context),
-                      "context parallel degree: ranks that share every sequence, each with about "
-                      "as many query-key pairs",
+                      "context parallel degree: ranks that shard every sequence, balanced by "
+                      "query-key pairs",
                       "context_parallel_degree"));
   to.push_back({.key = "parallelism.context_method",
                 .slot = TRIREME_MEMBER(parallelism.context_method),
-                .help =
-                    "how context parallel ranks attend to each other's tokens: all_gather (keys "
-                    "and values of whole sequences, a few heads at a time), ring (those of one "
-                    "rank after the other) or ulysses (tokens are exchanged for heads)",
+                .help = "attention across context parallel ranks: all_gather (gathers keys and "
+                        "values, a few heads at a time), ring (exchanges keys and values rank by "
+                        "rank) or ulysses (all-to-all between tokens and heads)",
                 .effect = Effect::kLayout,
                 .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()}});
   to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),

@@ -27,7 +27,7 @@ StepInputs::Size input_size(const EngineSpec& spec, const RankGroups& groups, co
                         spec.data.document_mask,
                         input_slots(spec, groups, stream, layout),
                         spec.training.dropout.any()};
-  if (context.size() > 1) size.shares = SequenceShares::size(spec, context);
+  if (context.size() > 1) size.shards = SequenceShards::size(spec, context);
   return size;
 }
 
@@ -71,8 +71,8 @@ void Engine::queue_gradients(std::int64_t valid_tokens, std::int64_t update) {
   losses_.set_tokens(valid_tokens,
                      all.ranks * all.of_each * inputs_.whole_tokens_per_micro_batch());
   runner_.queue_gradients(update);
-  if (const SequenceShares* const shares = inputs_.shares()) {
-    context_balance_ = shares->pairs_max_over_mean();
+  if (const SequenceShards* const shards = inputs_.shards()) {
+    context_balance_ = shards->pairs_max_over_mean();
   }
 }
 
@@ -146,13 +146,13 @@ std::vector<double> Engine::token_losses() {
     std::copy(own.begin(), own.end(), losses.begin() + m * tokens);
   });
   stream_.synchronize();
-  const SequenceShares* const shares = inputs_.shares();
-  if (!shares || !shares->divided() || losses.empty()) return losses;
+  const SequenceShards* const shards = inputs_.shards();
+  if (!shards || !shards->divided() || losses.empty()) return losses;
   std::vector<double> of_ranks(losses.size() * groups_.context->size());
   Stream host;
   groups_.context->all_gather(host, host_tensor(std::span(of_ranks)),
                               host_tensor(std::span(losses)));
-  return shares->in_order(of_ranks);
+  return shards->in_order(of_ranks);
 }
 
 double compute_gradients(Engine& engine, std::int64_t valid_tokens, std::int64_t update) {

@@ -42,7 +42,7 @@ class Engine {
   double loss();
   // After loss(): of the busiest expert over the mean; nothing without experts.
   std::optional<double> expert_load();
-  // Of the step's sequences of this data rank: SequenceShares::pairs_max_over_mean(); nothing
+  // Of the step's sequences of this data rank: SequenceShards::pairs_max_over_mean(); nothing
   // without context parallelism.
   std::optional<double> context_balance() const { return context_balance_; }
   void queue_update(double learning_rate, std::int64_t update, double norm_limit = kNoLimit);

@@ -40,7 +40,7 @@ struct RankGroups {
   std::unique_ptr<Communicator> pp_backward;  // the pipeline, for gradients
   std::unique_ptr<Communicator>
       embedding_group;                    // first and last pipeline stage; else this rank alone
-  std::unique_ptr<Communicator> context;  // context parallelism: ranks that share sequences
+  std::unique_ptr<Communicator> context;  // context parallelism: ranks that shard sequences
   std::unique_ptr<Communicator> context_back;  // the same, for gradients of a ring; else this rank
   std::unique_ptr<Communicator> data;          // data parallelism: replicate x shard
   // Data and context ranks: those that shard the optimizer state, and replicas of the same shard.

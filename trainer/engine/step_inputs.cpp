@@ -8,12 +8,12 @@ StepInputs::StepInputs(const Stream& stream, Arena& data, const Size& size)
     : size_(size),
       arrays_(stream, data.take({size.arrays(), size.micro_batches, size.sequences * size.seq_len},
                                 DType::kI32)),
-      shares_(size.shares ? std::make_unique<SequenceShares>(stream, data, *size.shares) : nullptr),
+      shards_(size.shards ? std::make_unique<SequenceShards>(stream, data, *size.shards) : nullptr),
       in_slots_(size.slots == 0
                     ? Tensor{}
                     : data.take({size.slots, size.arrays(), size.sequences * size.seq_len},
                                 DType::kI32)) {
-  require(size.slots == 0 || !shares_, "shared sequences have no slots");
+  require(size.slots == 0 || !shards_, "sharded sequences have no slots");
 }
 
 data::TokenBatch StepInputs::own_batch() const {
@@ -22,19 +22,19 @@ data::TokenBatch StepInputs::own_batch() const {
 }
 
 data::TokenBatch StepInputs::batch(std::int64_t micro_batches) const {
-  const bool is_divided = shares_ && shares_->divided();
-  const data::TokenBatch all = is_divided ? shares_->whole() : own_batch();
+  const bool is_divided = shards_ && shards_->divided();
+  const data::TokenBatch all = is_divided ? shards_->whole() : own_batch();
   return all.part(0, micro_batches * size_.sequences);
 }
 
 std::int64_t StepInputs::whole_tokens_per_micro_batch() const {
-  return shares_ ? shares_->whole_tokens() : tokens_per_micro_batch();
+  return shards_ ? shards_->whole_tokens() : tokens_per_micro_batch();
 }
 
 void StepInputs::upload(Stream& stream, std::int64_t micro_batches) const {
-  if (shares_) {
-    if (stream.executes()) shares_->deal(own_batch(), micro_batches);
-    shares_->upload(stream);
+  if (shards_) {
+    if (stream.executes()) shards_->shard_batch(own_batch(), micro_batches);
+    shards_->upload(stream);
   }
   arrays_.upload(stream);
 }
@@ -46,7 +46,7 @@ MicroBatch StepInputs::micro_batch(int number, Tensor scale) const {
         return arrays_.tensor().slice((array * size_.micro_batches + number) * tokens, tokens);
       },
       scale);
-  if (shares_) batch.share = shares_->share(number);
+  if (shards_) batch.shard = shards_->shard(number);
   return batch;
 }
 

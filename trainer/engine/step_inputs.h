@@ -7,7 +7,7 @@
 #include "data/token_batch.h"
 #include "model/layers/micro_batch.h"
 #include "model/tensor/host_mirror.h"
-#include "trainer/engine/sequence_shares.h"
+#include "trainer/engine/sequence_shards.h"
 
 namespace trireme {
 
@@ -22,7 +22,7 @@ class StepInputs {
     std::int64_t slots = 0;      // for micro-batches at fixed addresses
     bool dropout = false;        // TokenBatch has dropout_words
     // With context parallelism, for which there are no slots.
-    std::optional<SequenceShares::Size> shares = {};
+    std::optional<SequenceShards::Size> shards = {};
 
     std::int64_t arrays() const { return data::TokenBatch::kArrays + (dropout ? 1 : 0); }
   };
@@ -43,7 +43,7 @@ class StepInputs {
   std::int64_t tokens_per_micro_batch() const { return size_.sequences * size_.seq_len; }
   std::int64_t whole_tokens_per_micro_batch() const;
   // With context parallelism; else null.
-  const SequenceShares* shares() const { return shares_.get(); }
+  const SequenceShards* shards() const { return shards_.get(); }
 
  private:
   data::TokenBatch own_batch() const;
@@ -51,7 +51,7 @@ class StepInputs {
 
   const Size size_;
   const HostMirror arrays_;  // TokenBatch::in: [arrays, micro_batches, tokens] I32
-  const std::unique_ptr<SequenceShares> shares_;
+  const std::unique_ptr<SequenceShards> shards_;
   const Tensor in_slots_;  // [slots, arrays, tokens] I32; empty without slots
 };
 

@@ -4,7 +4,7 @@
 
 #include "model/stage/layer_config.h"
 #include "trainer/engine/model_state.h"
-#include "trainer/engine/sequence_shares.h"
+#include "trainer/engine/sequence_shards.h"
 
 namespace trireme {
 namespace {
@@ -29,9 +29,9 @@ class PartWalk {
     batch_.document_start = table();
     if (spec_.training.dropout.any()) batch_.dropout_words = table();
     if (groups.context->size() > 1) {
-      batch_.share =
-          SequenceShares(stream_, arenas_.data, SequenceShares::size(spec_, *groups.context))
-              .share(0);
+      batch_.shard =
+          SequenceShards(stream_, arenas_.data, SequenceShards::size(spec_, *groups.context))
+              .shard(0);
     }
     boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
   }

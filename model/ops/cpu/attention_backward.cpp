@@ -215,11 +215,11 @@ void attend_all_backward(Tensor workspace, const PartAttentionBackward& how,
                  [&](std::int64_t batch, std::int64_t kv_head, std::int64_t share, Tensor mine) {
                    const std::int64_t row = batch * shape.seq, head = kv_head * group;
                    const std::int64_t out = row * heads.query() + head * width;
-                   T* const dk = at<T>(how.dkv, batch * part.keys * dkv_stride) +
-                                 (part.kv ? 0 : heads.query()) + kv_head * width;
+                   T* const dk = at<T>(how.dkv, batch * part.keys * dkv_stride + kv_head * width +
+                                                    (part.kv ? 0 : heads.query()));
                    attend_backward<T>({.dq = at<T>(how.dq, row * dq_stride + head * width),
                                        .dk = dk,
-                                       .dv = dk + heads.kv_heads * width,
+                                       .dv = dk ? dk + heads.kv_heads * width : nullptr,
                                        .dq_stride = dq_stride,
                                        .dkv_stride = dkv_stride,
                                        .out = at<T>(how.out, out),
@@ -237,9 +237,9 @@ void attend_all_backward(Tensor workspace, const PartAttentionBackward& how,
   // Whole heads take five products per pair of tiles. Splitting heads takes two passes and seven
   // products, which pays off if whole heads would leave threads idle.
   const std::int64_t rounds = (all + threads - 1) / threads;
-  if (5 * rounds * threads <= 7 * all) return go(1, true, true);
-  go(shares_for(all, threads, key_tiles), false, true);
-  go(shares_for(all, threads, group * tiles), true, false);
+  if (how.dq && how.dkv && 5 * rounds * threads <= 7 * all) return go(1, true, true);
+  if (how.dkv) go(shares_for(all, threads, key_tiles), false, true);
+  if (how.dq) go(shares_for(all, threads, group * tiles), true, false);
 }
 
 }  // namespace

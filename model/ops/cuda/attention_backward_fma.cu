@@ -134,8 +134,8 @@ void launch_walk(Stream& stream, int batch, const In& in, const GradientOf<In>& 
 template <class In>
 void launch_fma(Stream& stream, int batch, const In& in, const GradientOf<In>& gradient) {
   with_padded_width(in.width, [&]<int W>() {
-    launch_walk<In, W, true>(stream, batch, in, gradient);
-    launch_walk<In, W, false>(stream, batch, in, gradient);
+    if (gradient.wants_keys()) launch_walk<In, W, true>(stream, batch, in, gradient);
+    if (gradient.wants_queries()) launch_walk<In, W, false>(stream, batch, in, gradient);
   });
 }
 

@@ -213,8 +213,8 @@ void launch_walk(Stream& stream, int batch, const In& in, const GradientOf<In>& 
 template <class In>
 void launch_of(Stream& stream, int batch, const In& in, const GradientOf<In>& gradient) {
   with_padded_width(in.width, [&]<int W>() {
-    launch_walk<W, true>(stream, batch, in, gradient);
-    launch_walk<W, false>(stream, batch, in, gradient);
+    if (gradient.wants_keys()) launch_walk<W, true>(stream, batch, in, gradient);
+    if (gradient.wants_queries()) launch_walk<W, false>(stream, batch, in, gradient);
   });
 }
 

@@ -25,8 +25,11 @@ struct AttentionGradient {
   const T* dout = nullptr;
   const A* lse = nullptr;
   const A* delta = nullptr;  // sums of dout * out over a row of a head
+
+  static constexpr bool wants_queries() { return true; }
+  static constexpr bool wants_keys() { return true; }
 };
-// dq [tokens, heads width], dkv like PartHeads::kv.
+// dq [tokens, heads width], dkv like PartHeads::kv; null: not wanted.
 template <class T, class A>
 struct PartGradient {
   T* dq = nullptr;
@@ -34,6 +37,9 @@ struct PartGradient {
   const T* dout = nullptr;
   const A* lse = nullptr;
   const A* delta = nullptr;
+
+  bool wants_queries() const { return dq != nullptr; }
+  bool wants_keys() const { return dkv != nullptr; }
 };
 // Parameters of the kernels for AttentionHeads or PartHeads.
 template <class In>

@@ -120,15 +120,16 @@ void part_attention_backward(Stream& stream, Tensor workspace, const PartAttenti
   const Tensor delta = workspace.slice(seen, workspace.count() - seen);
   attention_delta(stream, delta, how.dout, how.out, width);
   bool vectors = true;
-  for (const Tensor& tensor : {part.qkv, part.kv, how.dq, how.dkv, how.dout})
-    vectors = vectors && in_vectors(tensor, width);
+  for (const Tensor& tensor : {part.qkv, part.kv, how.dq, how.dkv, how.dout}) {
+    if (tensor) vectors = vectors && in_vectors(tensor, width);
+  }
   with_float(how.dout.dtype, [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulator<T>;
     launch_attention_backward(stream, static_cast<int>(shape.batch),
                               part_of<T>(stream, workspace, part, shape, vectors),
-                              PartGradient<T, A>{.dq = how.dq.as<T>(),
-                                                 .dkv = how.dkv.as<T>(),
+                              PartGradient<T, A>{.dq = at<T>(how.dq),
+                                                 .dkv = at<T>(how.dkv),
                                                  .dout = how.dout.as<T>(),
                                                  .lse = how.lse.as<A>(),
                                                  .delta = delta.as<A>()});

@@ -16,7 +16,7 @@ namespace trireme::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-using tests::everybody;
+using tests::all_ranks;
 using tests::world;
 
 // A rank's equal share of every tensor's elements; the smallest tensors every rank has.
@@ -110,7 +110,7 @@ struct Job {
 class MemoryOfTwoNodes : public testing::Test {
  protected:
   void SetUp() override {
-    all_ = everybody();
+    all_ = all_ranks();
     team_.emplace(*all_);
     const std::string both = team_->led([&] {
       scratch_.emplace();

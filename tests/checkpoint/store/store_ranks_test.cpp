@@ -9,7 +9,7 @@
 namespace trireme::checkpoint {
 namespace {
 
-using tests::everybody;
+using tests::all_ranks;
 using tests::world;
 
 // All ranks of the world read one checkpoint, of columns what others need as well.
@@ -46,7 +46,7 @@ class StoreOfRanks : public testing::Test {
     return same;
   }
 
-  const std::unique_ptr<Communicator> all_ = everybody();
+  const std::unique_ptr<Communicator> all_ = all_ranks();
   std::optional<Scratch> scratch_;
   std::optional<Lease> lease_;
   std::filesystem::path path_;

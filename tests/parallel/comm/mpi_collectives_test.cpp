@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
+using tests::all_ranks;
 using tests::are_same;
-using tests::everybody;
 using tests::filled;
 using tests::over;
 using tests::value_of;
@@ -45,7 +45,7 @@ std::vector<T> reduction(Reduce reduce, std::int64_t count) {
 TYPED_TEST(Collective, all_reduce_gives_the_ordered_reduction_whatever_the_buffer) {
   Stream stream;
   for (const std::size_t buffer : kBuffers) {
-    const auto group = everybody(buffer);
+    const auto group = all_ranks(buffer);
     for (const Reduce reduce : {Reduce::kSum, Reduce::kMax}) {
       for (const std::int64_t count : kMpiCollectivesCounts) {
         std::vector<TypeParam> values = filled<TypeParam>(group->rank(), count);
@@ -59,7 +59,7 @@ TYPED_TEST(Collective, all_reduce_gives_the_ordered_reduction_whatever_the_buffe
 
 TYPED_TEST(Collective, all_gather_puts_parts_in_rank_order_in_place_and_apart) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   for (const std::int64_t count : kMpiCollectivesCounts) {
     std::vector<TypeParam> expected;
     for (int r = 0; r < group->size(); ++r) {
@@ -82,7 +82,7 @@ TYPED_TEST(Collective, all_gather_puts_parts_in_rank_order_in_place_and_apart) {
 TYPED_TEST(Collective, reduce_scatter_sums_each_place_and_leaves_the_rest_of_the_whole) {
   Stream stream;
   for (const std::size_t buffer : kBuffers) {
-    const auto group = everybody(buffer);
+    const auto group = all_ranks(buffer);
     for (const std::int64_t count : kMpiCollectivesCounts) {
       const std::int64_t first = group->rank() * count;
       const std::vector<TypeParam> sum = reduction<TypeParam>(Reduce::kSum, count * group->size());
@@ -105,7 +105,7 @@ TYPED_TEST(Collective, reduce_scatter_sums_each_place_and_leaves_the_rest_of_the
 
 TYPED_TEST(Collective, all_to_all_transposes_blocks) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   for (const std::int64_t block : kMpiCollectivesCounts) {
     std::vector<TypeParam> sent = filled<TypeParam>(group->rank(), block * group->size());
     std::vector<TypeParam> received(sent.size()), expected(sent.size());
@@ -127,7 +127,7 @@ std::int64_t elements_sent(int from, int to, std::int64_t scale) {
 
 TYPED_TEST(Collective, all_to_all_of_unequal_blocks) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   const int own = group->rank(), size = group->size();
   for (const std::int64_t scale : {1, 1000}) {
     std::vector<std::int64_t> to, from;
@@ -155,7 +155,7 @@ TYPED_TEST(Collective, all_to_all_of_unequal_blocks) {
 // Blocks are sent from, and received to, places of their own: here in reverse order, with a gap.
 TYPED_TEST(Collective, all_to_all_of_blocks_anywhere) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   const int own = group->rank(), size = group->size();
   constexpr std::int64_t kPlace = 7000;
   std::vector<std::int64_t> to, from, places;
@@ -179,7 +179,7 @@ TYPED_TEST(Collective, all_to_all_of_blocks_anywhere) {
 
 TYPED_TEST(Collective, broadcast_spreads_what_any_root_has) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   for (int root = 0; root < group->size(); ++root) {
     for (const std::int64_t count : kMpiCollectivesCounts) {
       std::vector<TypeParam> values = filled<TypeParam>(group->rank(), count);
@@ -191,7 +191,7 @@ TYPED_TEST(Collective, broadcast_spreads_what_any_root_has) {
 
 TEST(MpiCommunicator, sums_as_near_to_float64_as_the_dtype_allows) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   const std::int64_t count = 10'000;
   std::vector<double> exact(static_cast<std::size_t>(count)), magnitude(exact.size());
   for (int r = 0; r < group->size(); ++r) {
@@ -223,11 +223,11 @@ TEST(MpiCommunicator, takes_the_buffer_it_was_told_to_and_a_group_of_one_takes_n
   for (int r = 0; r < world().size(); ++r) ranks.push_back(r);
   EXPECT_EQ(world().split("all", ranks, 12'345)->buffer_bytes(), 12'345u);
   EXPECT_EQ(world().split("alone", {world().rank()})->buffer_bytes(), 0u);
-  EXPECT_THROW(everybody(63), Error) << "less than a cache line a rank";
+  EXPECT_THROW(all_ranks(63), Error) << "less than a cache line a rank";
 }
 
 TEST(MpiCommunicator, moves_nothing_on_a_planning_stream) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   if (group->rank() > 0) return;  // nobody answers
   Tally tally;
   Stream planning({}, tally);
@@ -246,7 +246,7 @@ TEST(MpiCommunicator, moves_nothing_on_a_planning_stream) {
 TEST(MpiCommunicator, barrier_waits_for_the_last_rank) {
   using Clock = std::chrono::steady_clock;
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   group->barrier(stream);
   const Clock::time_point start = Clock::now();
   if (group->rank() == group->size() - 1)

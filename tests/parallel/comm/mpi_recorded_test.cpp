@@ -36,13 +36,13 @@ class Told final : public CommunicationObserver {
 
 const RecordedGroup& newest_of(const FlightRecorderPage& page) {
   for (std::size_t i = page.groups.size(); i-- > 0;) {
-    if (page.groups[i].name == "everybody") return page.groups[i];
+    if (page.groups[i].name == "all_ranks") return page.groups[i];
   }
   throw Error("the ledger does not know the group");
 }
 
 TEST(RecordedCommunicator, enters_every_call_in_the_ledger) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   Stream stream;
   std::vector<float> values(static_cast<std::size_t>(group->size()), 1.0F);
   const Tensor whole = host_tensor(std::span(values));
@@ -61,7 +61,7 @@ TEST(RecordedCommunicator, enters_every_call_in_the_ledger) {
 }
 
 TEST(RecordedCommunicator, records_nothing_of_what_is_planned) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   Tally tally;
   Stream planning({}, tally);
   std::array<float, 4> values{};
@@ -70,7 +70,7 @@ TEST(RecordedCommunicator, records_nothing_of_what_is_planned) {
 }
 
 TEST(RecordedCommunicator, tells_its_observer_of_messages_until_they_are_there) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   if (group->rank() > 1) return;
   Told told;
   world().observe(&told);
@@ -82,13 +82,13 @@ TEST(RecordedCommunicator, tells_its_observer_of_messages_until_they_are_there) 
   EXPECT_EQ(told.lines.size(), 1u);
   transfer.wait();
   world().observe(nullptr);
-  const std::string what = group->rank() == 0 ? "send of everybody, 16 bytes, peer 1"
-                                              : "receive of everybody, 16 bytes, peer 0";
+  const std::string what = group->rank() == 0 ? "send of all_ranks, 16 bytes, peer 1"
+                                              : "receive of all_ranks, 16 bytes, peer 0";
   EXPECT_EQ(told.lines, (std::vector<std::string>{"begin " + what, "end " + what}));
 }
 
 TEST(RecordedCommunicator, knows_a_collective_that_runs_beside_until_it_is_waited_for) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   const auto memory = world().share(1 << 20);
   ASSERT_NE(memory, nullptr);
   Arena arena(memory->data(), memory->bytes());
@@ -109,7 +109,7 @@ TEST(RecordedCommunicator, knows_a_collective_that_runs_beside_until_it_is_waite
     EXPECT_EQ(newest_of(world().recorder().page()).finished, 2u);
   }
   world().observe(nullptr);
-  const std::string what = "all_reduce of everybody, 4000 bytes, peer -1";
+  const std::string what = "all_reduce of all_ranks, 4000 bytes, peer -1";
   EXPECT_EQ(told.lines, (std::vector<std::string>{"begin " + what, "leave " + what, "begin " + what,
                                                   "leave " + what, "ran " + what, "ran " + what}));
   EXPECT_GT(told.ran_ns, 0);

@@ -53,7 +53,7 @@ class InSharedMemory : public testing::Test {
   }
 
   Stream stream_;
-  std::unique_ptr<Communicator> group_ = everybody();
+  std::unique_ptr<Communicator> group_ = all_ranks();
   std::unique_ptr<SharedMemory> memory_ = world().share(std::size_t{16} << 20);
   Arena arena_{memory_ ? memory_->data() : nullptr, std::size_t{16} << 20};
 };

@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
+using tests::all_ranks;
 using tests::are_same;
-using tests::everybody;
 using tests::filled;
 using tests::over;
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kMpiTransfersCounts[] = {0, 1, 5, 1001, 300'000};
 
 TYPED_TEST(Message, in_flight_both_ways_goes_round_the_ring) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   const int next = (group->rank() + 1) % group->size();
   const int previous = (group->rank() + group->size() - 1) % group->size();
   for (const std::int64_t count : kMpiTransfersCounts) {
@@ -36,7 +36,7 @@ TYPED_TEST(Message, in_flight_both_ways_goes_round_the_ring) {
 
 TEST(MpiCommunicator, keeps_the_order_of_messages_and_lets_collectives_pass_between) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   const int last = group->size() - 1;
   constexpr int kMessages = 20;
   std::vector<std::vector<std::int32_t>> messages(kMessages);
@@ -62,7 +62,7 @@ TEST(MpiCommunicator, keeps_the_order_of_messages_and_lets_collectives_pass_betw
 
 TEST(MpiCommunicator, sends_and_receives_one_after_the_other) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   std::vector<double> values = filled<double>(group->rank(), 10'000);
   if (group->rank() == 0) {
     for (int r = 1; r < group->size(); ++r) group->send(stream, over(values), r);
@@ -86,14 +86,14 @@ std::string peer_error(const Call& call) {
 
 TEST(MpiCommunicator, names_the_peer_that_sent_something_else) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   std::vector<float> four(4), three(3), five(5);
   if (group->rank() == 0) {
     group->send(stream, over(four), 1);
     group->send(stream, over(four), 1);
   } else if (group->rank() == 1) {
     const std::string longer = peer_error([&] { group->receive(stream, over(three), 0); });
-    EXPECT_NE(longer.find("receive in group 'everybody', rank 1 of"), std::string::npos) << longer;
+    EXPECT_NE(longer.find("receive in group 'all_ranks', rank 1 of"), std::string::npos) << longer;
     EXPECT_NE(longer.find("with rank 0 failed: "), std::string::npos) << longer;
     EXPECT_NE(longer.find("truncate"), std::string::npos) << longer;
     const std::string shorter = peer_error([&] { group->receive(stream, over(five), 0); });
@@ -103,8 +103,8 @@ TEST(MpiCommunicator, names_the_peer_that_sent_something_else) {
 
 TEST(MpiCommunicator, names_the_peer_whose_collective_is_of_another_size) {
   Stream stream;
-  const auto sound = everybody();
-  const auto group = everybody();
+  const auto sound = all_ranks();
+  const auto group = all_ranks();
   const int size = group->size();
   std::vector<float> part(group->rank() == 0 ? 2 : 3), whole(part.size() * size);
   const std::string text =
@@ -115,7 +115,7 @@ TEST(MpiCommunicator, names_the_peer_whose_collective_is_of_another_size) {
 
 TEST(MpiCommunicator, gives_a_receive_up_when_an_exception_passes) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   std::vector<float> abandoned(3), values = filled<float>(group->rank(), 3);
   if (group->rank() == 1) {
     try {
@@ -135,7 +135,7 @@ TEST(MpiCommunicator, gives_a_receive_up_when_an_exception_passes) {
 
 TEST(MpiCommunicator, refuses_itself_and_strangers_as_peers) {
   Stream stream;
-  const auto group = everybody();
+  const auto group = all_ranks();
   std::vector<float> values(3);
   EXPECT_THROW(group->send(stream, over(values), group->rank()), Error);
   EXPECT_THROW(group->receive(stream, over(values), group->size()), Error);

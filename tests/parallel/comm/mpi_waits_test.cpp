@@ -19,7 +19,7 @@ double seconds_of(clockid_t clock) {
 // Under mpi_yield_when_idle, which mpi_environment sets. 0.02 s is for a wait that a busy machine
 // has made short; one that only yields computes for all of the 0.5 s that it gets.
 TEST(Waits, of_a_rank_for_another_leave_their_core_to_others) {
-  const auto group = everybody();
+  const auto group = all_ranks();
   Stream stream;
   group->barrier(stream);
   if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));

@@ -123,11 +123,11 @@ struct RuleRun::Rank {
 
 inline RuleRun::Result RuleRun::run() const {
   const int ranks = shard * tensor;
-  ThreadGroup everybody(ranks);
+  ThreadGroup all_ranks(ranks);
   std::deque<ThreadGroup> shards, tensors;
   for (int t = 0; t < tensor; ++t) shards.emplace_back(shard);
   for (int s = 0; s < shard; ++s) tensors.emplace_back(tensor);
-  std::vector<ThreadGroup*> groups{&everybody};
+  std::vector<ThreadGroup*> groups{&all_ranks};
   for (ThreadGroup& group : shards) groups.push_back(&group);
   for (ThreadGroup& group : tensors) groups.push_back(&group);
 
@@ -137,7 +137,7 @@ inline RuleRun::Result RuleRun::run() const {
     const int s = number / tensor, t = number % tensor;
     Rank rank(*this, shards[static_cast<std::size_t>(t)], tensors[static_cast<std::size_t>(s)], s,
               t);
-    ThreadCommunicator all(everybody, number);
+    ThreadCommunicator all(all_ranks, number);
     Stream stream;
     // Every element is shown by all who hold it, and all hold the same.
     const auto show = [&] {

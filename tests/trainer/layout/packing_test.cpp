@@ -160,7 +160,7 @@ Losses losses_alone(const ModelConfig& model, const Packing& packing) {
     }
   }
   Losses losses(static_cast<std::size_t>(kSequences * kLength));
-  const auto ranks = tests::everybody();
+  const auto ranks = tests::all_ranks();
   int turn = 0;
   for (const auto& [length, places] : of_length) {
     if (turn++ % ranks->size() == ranks->rank()) add_alone(losses, model, packing, places);

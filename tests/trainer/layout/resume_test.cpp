@@ -187,8 +187,8 @@ class Run {
 // Where the ranks meet: a folder of theirs, and a line to wait at.
 class Place {
  public:
-  Place() : everybody_(tests::everybody(1 << 10)) {
-    const Team team(*everybody_);
+  Place() : all_ranks_(tests::all_ranks(1 << 10)) {
+    const Team team(*all_ranks_);
     path_ = team.led([] {
       return (fs::temp_directory_path() / ("trireme-test-" + checkpoint::new_uuid())).string();
     });
@@ -207,11 +207,11 @@ class Place {
   const fs::path& path() const { return path_; }
   std::uint64_t seed() const { return seed_; }
   void wait() const {
-    Team(*everybody_).led([] {});
+    Team(*all_ranks_).led([] {});
   }
 
  private:
-  std::unique_ptr<Communicator> everybody_;
+  std::unique_ptr<Communicator> all_ranks_;
   fs::path path_;
   std::uint64_t seed_;
 };

@@ -153,7 +153,7 @@ Reference received(Message& message) {
 }  // namespace
 
 Reference trained_alone(const EngineSpec& spec, int steps, const Prepare& how) {
-  const std::unique_ptr<Communicator> ranks = everybody();
+  const std::unique_ptr<Communicator> ranks = all_ranks();
   static int turn = 0;
   const int root = turn++ % ranks->size();
   Message message;

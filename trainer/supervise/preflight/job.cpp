@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kSeconds = 0.25, kQuickSeconds = 0.05;  // duration of the matmul check
 
-std::unique_ptr<Communicator> everybody(World& world) {
+std::unique_ptr<Communicator> all_ranks(World& world) {
   std::vector<int> ranks(world.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return world.split("preflight", ranks);
@@ -45,7 +45,7 @@ class DoctorRun {
       : job_(job),
         world_(world),
         json_(std::move(json)),
-        all_(everybody(world)),
+        all_(all_ranks(world)),
         team_(*all_),
         preflight_(team_, world.hosts(), print) {}
 
@@ -108,7 +108,7 @@ ExitCode examine(const Job& job, const std::filesystem::path& json) {
 }
 
 void require_same_program(World& world, const LoadedConfig& loaded) {
-  const std::unique_ptr<Communicator> all = everybody(world);
+  const std::unique_ptr<Communicator> all = all_ranks(world);
   Preflight preflight(Team(*all), world.hosts());
   const std::string text = effective_toml(loaded);
   preflight.make(same_program(text));

@@ -65,9 +65,9 @@ std::thread start_without_signals(Watch& watch) {
 }  // namespace
 
 Watchdog::Watchdog(World& world, const WatchOptions& options) {
-  std::vector<int> everybody(static_cast<std::size_t>(world.size()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  const auto group = world.split("watchdog", everybody);
+  std::vector<int> all_ranks(static_cast<std::size_t>(world.size()));
+  std::iota(all_ranks.begin(), all_ranks.end(), 0);
+  const auto group = world.split("watchdog", all_ranks);
   Stream stream;
   const std::vector<std::string>& hosts = world.hosts();
   Socket listener;

@@ -88,7 +88,7 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     }
   };
   const std::int64_t most_context =
-      std::max<std::int64_t>(config.training.seq_len / kLeastShare, 1);
+      std::max<std::int64_t>(config.training.seq_len / kLeastShard, 1);
   for (const std::int64_t tensor : divisors(ranks, node)) {
     layout.tensor = tensor;
     for (const std::int64_t pipeline : divisors(ranks / tensor, config.model.num_hidden_layers)) {

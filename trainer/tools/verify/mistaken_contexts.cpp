@@ -2,7 +2,7 @@
 #include <span>
 #include <vector>
 
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 #include "trainer/tools/verify/mistaken_group.h"
 #include "trainer/tools/verify/mistakes.h"
 #include "trainer/tools/verify/subject.h"
@@ -26,7 +26,7 @@ class LeakedDocuments final : public Mistake {
 };
 
 // The second context rank has the tokens of the first.
-class RepeatedShare final : public Mistake {
+class RepeatedShard final : public Mistake {
  public:
   void in_batch(const Subject& subject, const Samples& /*samples*/,
                 std::int64_t /*step*/) override {
@@ -34,13 +34,13 @@ class RepeatedShare final : public Mistake {
     if (context.rank() != 1 || !divides_sequences(subject.engine().spec())) return;
     const data::TokenBatch batch = subject.engine().batch();
     std::vector<std::int32_t> rows(static_cast<std::size_t>(batch.seq_len));
-    const std::size_t share = rows.size() / static_cast<std::size_t>(context.size());
+    const std::size_t shard = rows.size() / static_cast<std::size_t>(context.size());
     for (std::int64_t i = 0; i < batch.sequences; ++i) {
       const data::TokenBatch sequence = batch.part(i, 1);
-      share_rows(rows, sequence.document_start, context.size());
-      for (std::size_t at = 0; at < share; ++at) {
+      shard_rows(rows, sequence.document_start, context.size());
+      for (std::size_t at = 0; at < shard; ++at) {
         const auto from = static_cast<std::size_t>(rows[at]);
-        const auto to = static_cast<std::size_t>(rows[share + at]);
+        const auto to = static_cast<std::size_t>(rows[shard + at]);
         sequence.ids[to] = sequence.ids[from];
         sequence.targets[to] = sequence.targets[from];
       }
@@ -73,7 +73,7 @@ std::unique_ptr<Mistake> in_context() {
 
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> context_mistakes() {
   return {{"leaked-documents", in_context<LeakedDocuments>},
-          {"repeated-share", in_context<RepeatedShare>},
+          {"repeated-shard", in_context<RepeatedShard>},
           {"lost-context-sum", in_context<LostContextSum>}};
 }
 

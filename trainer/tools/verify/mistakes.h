@@ -26,7 +26,7 @@ std::map<std::string, std::function<std::unique_ptr<Mistake>()>> input_mistakes(
 // Mistakes in routers and in the exchange of experts' rows, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> expert_mistakes();
 
-// Mistakes in sequences that context ranks share, by name.
+// Mistakes in sequences that context ranks shard, by name.
 std::map<std::string, std::function<std::unique_ptr<Mistake>()>> context_mistakes();
 
 // Mistakes in scale factors, sample slices and optimizer updates, by name.

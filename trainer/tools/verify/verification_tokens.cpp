@@ -1,4 +1,4 @@
-// Whose tokens of shared sequences are wrong.
+// Whose tokens of sharded sequences are wrong.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "model/tensor/host_tensor.h"
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 #include "trainer/tools/verify/verification.h"
 
 namespace trireme::verify {
@@ -54,7 +54,7 @@ std::string Verification::on_context_ranks(std::int64_t step) const {
   std::set<std::int64_t> wrong;
   for (std::int64_t sample = 0; sample < samples; ++sample) {
     samples_.fill_part(row.batch(), samples_.first_of(step) + static_cast<std::uint64_t>(sample));
-    share_rows(rows, row.batch().document_start, ranks);
+    shard_rows(rows, row.batch().document_start, ranks);
     for (std::int64_t i = 0; i < seq_len; ++i) {
       const auto token =
           static_cast<std::size_t>(sample * seq_len + rows[static_cast<std::size_t>(i)]);

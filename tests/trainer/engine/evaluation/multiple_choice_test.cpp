@@ -125,7 +125,7 @@ struct Batch {
 const std::vector<Choice> kChoices{
     {{10, 11, 12, 13}, 2}, {{20, 21, 22}, 1}, {{30, 31, 32, 33, 34}, 4}, {{40, 41}, 1}};
 
-TEST(multiple_choice, choices_share_rows_as_documents) {
+TEST(multiple_choice, choices_shard_rows_as_documents) {
   const ChoiceRows rows(kChoices, 6, true);
   EXPECT_EQ(rows.rows(), 2);
   Batch batch(3, 6);

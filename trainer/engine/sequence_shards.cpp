@@ -1,14 +1,14 @@
-#include "trainer/engine/sequence_shares.h"
+#include "trainer/engine/sequence_shards.h"
 
 #include <algorithm>
 #include <numeric>
 #include <span>
 
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 
 namespace trireme {
 
-SequenceShares::Size SequenceShares::size(const EngineSpec& spec, const Communicator& context) {
+SequenceShards::Size SequenceShards::size(const EngineSpec& spec, const Communicator& context) {
   return {.rank = context.rank(),
           .ranks = context.size(),
           .method = spec.parallelism.context_method,
@@ -21,7 +21,7 @@ SequenceShares::Size SequenceShares::size(const EngineSpec& spec, const Communic
 }
 
 // Those that the method reads.
-std::int64_t SequenceShares::tables_of(const Size& size) {
+std::int64_t SequenceShards::tables_of(const Size& size) {
   switch (size.method) {
     case ContextMethod::kRing:
       return kRows + 1;
@@ -33,7 +33,7 @@ std::int64_t SequenceShares::tables_of(const Size& size) {
   return 0;
 }
 
-SequenceShares::SequenceShares(const Stream& stream, Arena& data, const Size& size)
+SequenceShards::SequenceShards(const Stream& stream, Arena& data, const Size& size)
     : size_(size),
       tokens_(size.sequences * size.seq_len),
       tables_(stream, data.take({tables_of(size), size.micro_batches, tokens_}, DType::kI32)) {
@@ -43,35 +43,35 @@ SequenceShares::SequenceShares(const Stream& stream, Arena& data, const Size& si
   reads_.resize(static_cast<std::size_t>(size.micro_batches * 2 * size.ranks * size.ranks));
 }
 
-data::TokenBatch SequenceShares::whole() {
+data::TokenBatch SequenceShards::whole() {
   return data::TokenBatch::in(whole_, size_.micro_batches * size_.sequences, size_.seq_len);
 }
 
-std::int32_t* SequenceShares::host(Table table, std::int64_t micro_batch) const {
+std::int32_t* SequenceShards::host(Table table, std::int64_t micro_batch) const {
   return tables_.host().as<std::int32_t>() + (table * size_.micro_batches + micro_batch) * tokens_;
 }
 
-Tensor SequenceShares::table(Table table, int micro_batch) const {
+Tensor SequenceShards::table(Table table, int micro_batch) const {
   if (table >= tables_of(size_)) return {};
   return tables_.tensor().slice((table * size_.micro_batches + micro_batch) * tokens_, tokens_);
 }
 
-void SequenceShares::deal(const data::TokenBatch& own, std::int64_t micro_batches) {
+void SequenceShards::shard_batch(const data::TokenBatch& own, std::int64_t micro_batches) {
   const data::TokenBatch all = size_.divided ? whole() : own;
-  const std::int64_t ranks = size_.ranks, share = size_.seq_len / ranks;
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(size_.seq_len));  // [ranks, share]
+  const std::int64_t ranks = size_.ranks, shard = size_.seq_len / ranks;
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(size_.seq_len));  // [ranks, shard]
   const auto rows_of = [&](std::int64_t rank) {
-    return std::span(rows).subspan(static_cast<std::size_t>(rank * share),
-                                   static_cast<std::size_t>(share));
+    return std::span(rows).subspan(static_cast<std::size_t>(rank * shard),
+                                   static_cast<std::size_t>(shard));
   };
   std::int64_t all_pairs = 0, most_pairs = 0;
   for (std::int64_t m = 0; m < micro_batches; ++m) {
     std::vector<std::int64_t> pairs(static_cast<std::size_t>(ranks));  // by rank
     for (std::int64_t s = 0; s < size_.sequences; ++s) {
       const data::TokenBatch sequence = all.part(m * size_.sequences + s, 1);
-      share_rows(rows, sequence.document_start, size_.ranks);
+      shard_rows(rows, sequence.document_start, size_.ranks);
       for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        std::ranges::copy(rows_of(rank), host(kRows, m) + (rank * size_.sequences + s) * share);
+        std::ranges::copy(rows_of(rank), host(kRows, m) + (rank * size_.sequences + s) * shard);
         pairs[static_cast<std::size_t>(rank)] +=
             query_key_pairs(rows_of(rank), sequence.document_start);
       }
@@ -86,7 +86,7 @@ void SequenceShares::deal(const data::TokenBatch& own, std::int64_t micro_batche
   pairs_max_over_mean_ = static_cast<double>(most_pairs * ranks) / static_cast<double>(all_pairs);
 }
 
-void SequenceShares::take_own(const data::TokenBatch& own, const data::TokenBatch& sequence,
+void SequenceShards::take_own(const data::TokenBatch& own, const data::TokenBatch& sequence,
                               std::span<const std::int32_t> rows) const {
   const auto take = [&](std::span<std::int32_t> to, std::span<const std::int32_t> from) {
     std::transform(rows.begin(), rows.end(), to.begin(),
@@ -99,14 +99,14 @@ void SequenceShares::take_own(const data::TokenBatch& own, const data::TokenBatc
   if (size_.dropout) take(own.dropout_words, sequence.dropout_words);
 }
 
-void SequenceShares::order_tokens(const data::TokenBatch& all, std::int64_t micro_batch) {
+void SequenceShards::order_tokens(const data::TokenBatch& all, std::int64_t micro_batch) {
   if (tables_of(size_) <= kWholeOfGathered) return;
-  const std::int64_t share = size_.seq_len / size_.ranks;
+  const std::int64_t shard = size_.seq_len / size_.ranks;
   const std::int32_t* const rows = host(kRows, micro_batch);
   std::int32_t* const gathered_of_whole = host(kGatheredOfWhole, micro_batch);
   std::int32_t* const whole_of_gathered = host(kWholeOfGathered, micro_batch);
   for (std::int64_t i = 0; i < tokens_; ++i) {
-    const std::int64_t sequence = i / share % size_.sequences;
+    const std::int64_t sequence = i / shard % size_.sequences;
     const std::int64_t at = sequence * size_.seq_len + rows[i];
     whole_of_gathered[i] = static_cast<std::int32_t>(at);
     gathered_of_whole[at] = static_cast<std::int32_t>(i);
@@ -117,9 +117,9 @@ void SequenceShares::order_tokens(const data::TokenBatch& all, std::int64_t micr
   if (size_.dropout) std::ranges::copy(whole.dropout_words, host(kWords, micro_batch));
 }
 
-void SequenceShares::find_readers(const data::TokenBatch& all, std::int64_t micro_batch) {
+void SequenceShards::find_readers(const data::TokenBatch& all, std::int64_t micro_batch) {
   if (size_.method != ContextMethod::kRing) return;
-  const std::int64_t ranks = size_.ranks, share = size_.seq_len / ranks;
+  const std::int64_t ranks = size_.ranks, shard = size_.seq_len / ranks;
   std::uint8_t* const reads = reads_.data() + micro_batch * 2 * ranks * ranks;
   std::fill_n(reads, 2 * ranks * ranks, std::uint8_t{0});
   std::vector<std::int64_t> owner(static_cast<std::size_t>(size_.seq_len));
@@ -127,8 +127,8 @@ void SequenceShares::find_readers(const data::TokenBatch& all, std::int64_t micr
   for (std::int64_t s = 0; s < size_.sequences; ++s) {
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const std::int32_t* const rows =
-          host(kRows, micro_batch) + (rank * size_.sequences + s) * share;
-      for (std::int64_t i = 0; i < share; ++i) owner[static_cast<std::size_t>(rows[i])] = rank;
+          host(kRows, micro_batch) + (rank * size_.sequences + s) * shard;
+      for (std::int64_t i = 0; i < shard; ++i) owner[static_cast<std::size_t>(rows[i])] = rank;
     }
     const auto starts = all.part(micro_batch * size_.sequences + s, 1).document_start;
     std::ranges::fill(last, -1);
@@ -147,7 +147,7 @@ void SequenceShares::find_readers(const data::TokenBatch& all, std::int64_t micr
   }
 }
 
-SequenceShare SequenceShares::share(int micro_batch) const {
+SequenceShard SequenceShards::shard(int micro_batch) const {
   const std::int64_t own = size_.own_tokens(), pairs = std::int64_t{size_.ranks} * size_.ranks;
   const Tensor rows = table(kRows, micro_batch).reshaped({size_.ranks, own});
   const auto readers = [&](std::int64_t has_window) {
@@ -171,14 +171,14 @@ SequenceShare SequenceShares::share(int micro_batch) const {
           .window_readers = readers(1)};
 }
 
-std::vector<double> SequenceShares::in_order(const std::vector<double>& losses) const {
-  const std::int64_t share = size_.seq_len / size_.ranks, own = size_.own_tokens();
+std::vector<double> SequenceShards::in_order(const std::vector<double>& losses) const {
+  const std::int64_t shard = size_.seq_len / size_.ranks, own = size_.own_tokens();
   const std::int64_t of_rank = std::ssize(losses) / size_.ranks;
   std::vector<double> ordered(losses.size());
   for (std::int64_t i = 0; i < std::ssize(losses); ++i) {
     const std::int64_t rank = i / of_rank, m = i % of_rank / own, at = i % own;
     const std::int64_t row = host(kRows, m)[rank * own + at];
-    ordered[static_cast<std::size_t>(m * tokens_ + at / share * size_.seq_len + row)] =
+    ordered[static_cast<std::size_t>(m * tokens_ + at / shard * size_.seq_len + row)] =
         losses[static_cast<std::size_t>(i)];
   }
   return ordered;

@@ -12,9 +12,9 @@
 
 namespace trireme {
 
-// The sequences of a step, of which this rank and the others of its context group have a share
-// each: what the host fills in, and what SequenceShare describes.
-class SequenceShares {
+// Shards the sequences of a step over a context group: holds what the host fills in, and makes what
+// SequenceShard describes.
+class SequenceShards {
  public:
   struct Size {
     int rank = 0, ranks = 1;  // of the context group
@@ -30,20 +30,20 @@ class SequenceShares {
   };
   // Of a rank of `context`.
   static Size size(const EngineSpec& spec, const Communicator& context);
-  SequenceShares(const Stream& stream, Arena& data, const Size& size);
+  SequenceShards(const Stream& stream, Arena& data, const Size& size);
 
   // The host's view of the whole sequences of all micro-batches, if they are divided.
   data::TokenBatch whole();
-  // Deals the rows of whole() in the first `micro_batches`, and copies this rank's to `own`,
-  // sequences of seq_len / ranks tokens; of undivided sequences, those of `own`.
-  void deal(const data::TokenBatch& own, std::int64_t micro_batches);
-  // Query-key pairs of the rank with most in a micro-batch over the mean, of what was dealt last:
-  // how much longer attention takes than if all ranks had as many.
+  // Shards whole() in the first `micro_batches`, and copies this rank's tokens to `own`, sequences
+  // of seq_len / ranks tokens; undivided sequences are those of `own`.
+  void shard_batch(const data::TokenBatch& own, std::int64_t micro_batches);
+  // Query-key pairs of the rank with most in a micro-batch over the mean, of the last
+  // shard_batch(): how much longer attention takes than if all ranks had as many.
   double pairs_max_over_mean() const { return pairs_max_over_mean_; }
   // Queued.
   void upload(Stream& stream) const { tables_.upload(stream); }
   // Of a micro-batch, on the device.
-  SequenceShare share(int micro_batch) const;
+  SequenceShard shard(int micro_batch) const;
 
   bool divided() const { return size_.divided; }
   std::int64_t whole_tokens() const { return tokens_; }  // of a micro-batch

@@ -1,4 +1,4 @@
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,7 +31,7 @@ std::vector<std::int64_t> pairs_before(std::span<const std::int32_t> document_st
 }
 
 // An assignment of chunks of equal length to ranks, equally many to each.
-struct ChunkShares {
+struct ChunkShards {
   std::int64_t chunk_rows = 0;
   std::vector<std::vector<std::int32_t>> chunks = {};  // of each rank
   std::vector<std::int64_t> pairs = {};                // of each rank
@@ -55,11 +55,11 @@ class ChunkDealer {
     }
     deal(ranks, chunk_rows);
     for (int swaps = kSwapsPerRank * ranks; swaps > 0; --swaps) {
-      if (!is_above(shares_.most(), mean_, kSwapAbove) || !swap_chunks()) break;
+      if (!is_above(shards_.most(), mean_, kSwapAbove) || !swap_chunks()) break;
     }
   }
 
-  ChunkShares result() && { return std::move(shares_); }
+  ChunkShards result() && { return std::move(shards_); }
 
  private:
   std::int64_t of(std::int32_t chunk) const { return pairs_[static_cast<std::size_t>(chunk)]; }
@@ -71,31 +71,31 @@ class ChunkDealer {
   // chunks a rank has the k-th and the k-th last by pairs, which no other deal improves.
   void deal(int ranks, std::int64_t chunk_rows) {
     const std::size_t each = pairs_.size() / static_cast<std::size_t>(ranks);
-    shares_.chunk_rows = chunk_rows;
-    shares_.chunks.resize(static_cast<std::size_t>(ranks));
-    shares_.pairs.resize(static_cast<std::size_t>(ranks));
+    shards_.chunk_rows = chunk_rows;
+    shards_.chunks.resize(static_cast<std::size_t>(ranks));
+    shards_.pairs.resize(static_cast<std::size_t>(ranks));
     std::vector<std::int32_t> heaviest(pairs_.size());
     std::iota(heaviest.begin(), heaviest.end(), 0);
     std::ranges::sort(heaviest, [this](auto a, auto b) { return is_heavier(a, b); });
     using Load = std::pair<std::int64_t, std::size_t>;  // pairs, rank
     std::priority_queue<Load, std::vector<Load>, std::greater<>> open;
-    for (std::size_t rank = 0; rank < shares_.chunks.size(); ++rank) open.emplace(0, rank);
+    for (std::size_t rank = 0; rank < shards_.chunks.size(); ++rank) open.emplace(0, rank);
     for (const std::int32_t chunk : heaviest) {
       const std::size_t rank = open.top().second;
       open.pop();
-      shares_.chunks[rank].push_back(chunk);
-      shares_.pairs[rank] += of(chunk);
-      if (shares_.chunks[rank].size() < each) open.emplace(shares_.pairs[rank], rank);
+      shards_.chunks[rank].push_back(chunk);
+      shards_.pairs[rank] += of(chunk);
+      if (shards_.chunks[rank].size() < each) open.emplace(shards_.pairs[rank], rank);
     }
   }
 
   // Exchanges two chunks of the ranks with the most and the fewest pairs, so that these become as
   // equal as one exchange can make them. False: no exchange helps.
   bool swap_chunks() {
-    const auto [least, most] = std::ranges::minmax_element(shares_.pairs);
+    const auto [least, most] = std::ranges::minmax_element(shards_.pairs);
     const std::int64_t gap = *most - *least;
-    auto& from = shares_.chunks[static_cast<std::size_t>(most - shares_.pairs.begin())];
-    auto& to = shares_.chunks[static_cast<std::size_t>(least - shares_.pairs.begin())];
+    auto& from = shards_.chunks[static_cast<std::size_t>(most - shards_.pairs.begin())];
+    auto& to = shards_.chunks[static_cast<std::size_t>(least - shards_.pairs.begin())];
     std::int64_t best = gap;  // between both ranks after the exchange
     std::size_t best_i = 0, best_j = 0;
     // Both lists descend: i + 1 moves fewer pairs, j + 1 more.
@@ -121,7 +121,7 @@ class ChunkDealer {
 
   std::int64_t mean_;
   std::vector<std::int64_t> pairs_;  // of each chunk
-  ChunkShares shares_;               // each rank's heaviest chunk first
+  ChunkShards shards_;               // each rank's heaviest chunk first
 };
 
 // The next shorter chunks: the most rows, at most half of `chunk_rows`, that divide `own_rows`;
@@ -136,40 +136,40 @@ std::int64_t finer(std::int64_t own_rows, std::int64_t chunk_rows) {
   return rows;
 }
 
-ChunkShares best_shares(const std::vector<std::int64_t>& before, int ranks) {
+ChunkShards best_shards(const std::vector<std::int64_t>& before, int ranks) {
   const std::int64_t own_rows = (std::ssize(before) - 1) / ranks, mean = before.back() / ranks;
   std::int64_t chunk_rows = own_rows / 2;
-  ChunkShares best = ChunkDealer(before, ranks, chunk_rows).result();
+  ChunkShards best = ChunkDealer(before, ranks, chunk_rows).result();
   while (chunk_rows > 1) {
     chunk_rows = finer(own_rows, chunk_rows);
     const std::int64_t enough = chunk_rows < kTileRows ? kBelowTileAbove : kFewerTilesAbove;
     if (!is_above(best.most(), mean, enough)) break;
-    ChunkShares shares = ChunkDealer(before, ranks, chunk_rows).result();
-    if (shares.most() < best.most()) best = std::move(shares);
+    ChunkShards shards = ChunkDealer(before, ranks, chunk_rows).result();
+    if (shards.most() < best.most()) best = std::move(shards);
   }
   return best;
 }
 
 }  // namespace
 
-void share_rows(std::span<std::int32_t> rows, std::span<const std::int32_t> document_start,
+void shard_rows(std::span<std::int32_t> rows, std::span<const std::int32_t> document_start,
                 int ranks) {
-  require(rows.size() == document_start.size(), "shares of ", rows.size(),
+  require(rows.size() == document_start.size(), "shards of ", rows.size(),
           " rows for a sequence of ", document_start.size());
-  require(!rows.empty() && std::ssize(rows) % row_multiple(ranks) == 0, "cannot share ",
+  require(!rows.empty() && std::ssize(rows) % row_multiple(ranks) == 0, "cannot shard ",
           rows.size(), " rows among ", ranks, " ranks");
   if (ranks == 1) {
     std::iota(rows.begin(), rows.end(), 0);
     return;
   }
-  ChunkShares shares = best_shares(pairs_before(document_start), ranks);
+  ChunkShards shards = best_shards(pairs_before(document_start), ranks);
   auto out = rows.begin();
-  for (auto& chunks : shares.chunks) {
+  for (auto& chunks : shards.chunks) {
     std::ranges::sort(chunks);
     for (const std::int32_t chunk : chunks) {
-      const auto first = static_cast<std::int32_t>(chunk * shares.chunk_rows);
-      std::iota(out, out + shares.chunk_rows, first);
-      out += shares.chunk_rows;
+      const auto first = static_cast<std::int32_t>(chunk * shards.chunk_rows);
+      std::iota(out, out + shards.chunk_rows, first);
+      out += shards.chunk_rows;
     }
   }
 }

@@ -1,4 +1,4 @@
-#include "parallel/context/row_shares.h"
+#include "parallel/context/row_shards.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ Rows drawn_packing(std::mt19937& random, std::int64_t seq_len, double median, do
   return packed(seq_len, lengths);
 }
 
-struct Shares {
+struct Shards {
   std::int64_t own_rows;
   Rows rows;
   std::vector<std::int64_t> pairs;  // of each rank
@@ -60,27 +60,27 @@ struct Shares {
   }
 };
 
-// The shares, once checked to be a partition in ascending order.
-Shares shared(const Rows& document_start, int ranks) {
-  Shares shares{std::ssize(document_start) / ranks, Rows(document_start.size(), -1), {}};
-  share_rows(shares.rows, document_start, ranks);
+// The shards, once checked to be a partition in ascending order.
+Shards sharded(const Rows& document_start, int ranks) {
+  Shards shards{std::ssize(document_start) / ranks, Rows(document_start.size(), -1), {}};
+  shard_rows(shards.rows, document_start, ranks);
   std::vector<int> holders(document_start.size());
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto own = shares.of(rank);
+    const auto own = shards.of(rank);
     EXPECT_TRUE(std::ranges::is_sorted(own)) << rank;
     for (const std::int32_t row : own) ++holders.at(row);
-    shares.pairs.push_back(query_key_pairs(own, document_start));
+    shards.pairs.push_back(query_key_pairs(own, document_start));
   }
   EXPECT_EQ(std::ranges::count(holders, 1), std::ssize(holders)) << "each row has one holder";
-  return shares;
+  return shards;
 }
 
 // Whether the consecutive rows of every rank are whole tiles.
-bool has_whole_tiles(const Shares& shares) {
+bool has_whole_tiles(const Shards& shards) {
   constexpr std::int64_t kTileRows = 64;
-  for (std::int64_t i = 0; i < std::ssize(shares.rows); i += kTileRows) {
-    if (shares.rows[i] % kTileRows != 0) return false;
-    if (shares.rows[i + kTileRows - 1] != shares.rows[i] + kTileRows - 1) return false;
+  for (std::int64_t i = 0; i < std::ssize(shards.rows); i += kTileRows) {
+    if (shards.rows[i] % kTileRows != 0) return false;
+    if (shards.rows[i + kTileRows - 1] != shards.rows[i] + kTileRows - 1) return false;
   }
   return true;
 }
@@ -92,22 +92,22 @@ TEST(QueryKeyPairs, count_the_rows_seen) {
   EXPECT_EQ(query_key_pairs(Rows{}, document_start), 0);
 }
 
-TEST(RowShares, of_one_document_are_an_early_and_a_late_chunk) {
-  EXPECT_THAT(shared(Rows(12), 2).rows, ElementsAre(0, 1, 2, 9, 10, 11, 3, 4, 5, 6, 7, 8));
-  EXPECT_THAT(shared(Rows(6), 3).rows, ElementsAre(0, 5, 1, 4, 2, 3));
+TEST(RowShards, of_one_document_are_an_early_and_a_late_chunk) {
+  EXPECT_THAT(sharded(Rows(12), 2).rows, ElementsAre(0, 1, 2, 9, 10, 11, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(sharded(Rows(6), 3).rows, ElementsAre(0, 5, 1, 4, 2, 3));
 }
 
-TEST(RowShares, of_one_document_have_equal_pairs) {
+TEST(RowShards, of_one_document_have_equal_pairs) {
   for (int ranks = 2; ranks <= 17; ++ranks) {
     for (const std::int64_t multiple : {1, 2, 3, 7, 32, 50, 64, 100}) {
       const std::int64_t seq_len = multiple * row_multiple(ranks);
-      const Shares shares = shared(Rows(seq_len), ranks);
-      ASSERT_EQ(shares.most() * ranks, seq_len * (seq_len + 1) / 2) << seq_len << " " << ranks;
+      const Shards shards = sharded(Rows(seq_len), ranks);
+      ASSERT_EQ(shards.most() * ranks, seq_len * (seq_len + 1) / 2) << seq_len << " " << ranks;
     }
   }
 }
 
-TEST(RowShares, of_random_packings_are_balanced) {
+TEST(RowShards, of_random_packings_are_balanced) {
   struct Case {
     std::int64_t seq_len;
     int ranks;
@@ -121,11 +121,11 @@ TEST(RowShares, of_random_packings_are_balanced) {
       const double median = 50 * std::pow(40, i % 9 / 8.0);  // 50 to 2,000
       const double sigma = 0.5 + i / 9 % 3 * 0.5;
       const Rows document_start = drawn_packing(random, c.seq_len, median, sigma);
-      const Shares shares = shared(document_start, c.ranks);
-      ASSERT_EQ(shares.rows, shared(document_start, c.ranks).rows);
-      found.push_back(shares.most_by_mean(document_start));
+      const Shards shards = sharded(document_start, c.ranks);
+      ASSERT_EQ(shards.rows, sharded(document_start, c.ranks).rows);
+      found.push_back(shards.most_by_mean(document_start));
       ASSERT_LE(found.back(), 1.03) << median << " " << sigma;
-      ASSERT_TRUE(!c.is_in_tiles || has_whole_tiles(shares)) << median << " " << sigma;
+      ASSERT_TRUE(!c.is_in_tiles || has_whole_tiles(shards)) << median << " " << sigma;
     }
     std::ranges::sort(found);
     EXPECT_LE(found[found.size() * 95 / 100], 1.01) << c.seq_len << " " << c.ranks;
@@ -134,7 +134,7 @@ TEST(RowShares, of_random_packings_are_balanced) {
   }
 }
 
-TEST(RowShares, of_uneven_documents_are_balanced) {
+TEST(RowShards, of_uneven_documents_are_balanced) {
   for (const auto& [seq_len, ranks] : {std::pair{2048, 2}, {2048, 8}, {6144, 6}, {8192, 8}}) {
     for (const std::int64_t length : {seq_len / 20, seq_len / 5, seq_len / 2, seq_len - 1}) {
       // Among documents of one token, at the start and at the end.
@@ -143,27 +143,27 @@ TEST(RowShares, of_uneven_documents_are_balanced) {
       lengths.push_back(length);
       const Rows last = packed(seq_len, lengths);
       for (const Rows& document_start : {first, last}) {
-        EXPECT_LE(shared(document_start, ranks).most_by_mean(document_start), 1.05)
+        EXPECT_LE(sharded(document_start, ranks).most_by_mean(document_start), 1.05)
             << seq_len << " " << ranks << " " << length;
       }
     }
     const Rows short_then_half = packed(seq_len, {seq_len / 4, seq_len / 4, seq_len / 2});
-    EXPECT_LE(shared(short_then_half, ranks).most_by_mean(short_then_half), 1.05);
-    EXPECT_EQ(shared(packed(seq_len, {1}), ranks).most(), seq_len / ranks);
+    EXPECT_LE(sharded(short_then_half, ranks).most_by_mean(short_then_half), 1.05);
+    EXPECT_EQ(sharded(packed(seq_len, {1}), ranks).most(), seq_len / ranks);
   }
 }
 
 // Half of a rank's 960 rows is no whole number of tiles, nor is a quarter; a fifth is.
-TEST(RowShares, of_uneven_halves_are_whole_tiles) {
+TEST(RowShards, of_uneven_halves_are_whole_tiles) {
   for (const Rows& document_start : {packed(1920, {700, 300, 920}), packed(1920, {500, 1420})}) {
-    const Shares shares = shared(document_start, 2);
-    EXPECT_TRUE(has_whole_tiles(shares));
-    EXPECT_LE(shares.most_by_mean(document_start), 1.01);
+    const Shards shards = sharded(document_start, 2);
+    EXPECT_TRUE(has_whole_tiles(shards));
+    EXPECT_LE(shards.most_by_mean(document_start), 1.01);
   }
 }
 
 // Shorter chunks do not balance these documents better.
-TEST(RowShares, are_not_worse_than_those_of_two_chunks_each) {
+TEST(RowShards, are_not_worse_than_those_of_two_chunks_each) {
   const Rows document_start = packed(512, {282, 230});
   std::vector<std::int64_t> quarters;
   for (int first = 0; first < 512; first += 128) {
@@ -172,53 +172,53 @@ TEST(RowShares, are_not_worse_than_those_of_two_chunks_each) {
     quarters.push_back(query_key_pairs(rows, document_start));
   }
   std::ranges::sort(quarters);
-  EXPECT_LE(shared(document_start, 2).most(),
+  EXPECT_LE(sharded(document_start, 2).most(),
             std::max(quarters[0] + quarters[3], quarters[1] + quarters[2]));
 }
 
 // A row cannot be divided: at best the heaviest is with the lightest.
-TEST(RowShares, of_tiny_sequences_are_as_even_as_rows_allow) {
-  const Shares four = shared({0, 0, 0, 3}, 2);  // pairs 1 2 3 1
+TEST(RowShards, of_tiny_sequences_are_as_even_as_rows_allow) {
+  const Shards four = sharded({0, 0, 0, 3}, 2);  // pairs 1 2 3 1
   EXPECT_EQ(four.most(), 4);
-  EXPECT_EQ(shared({0, 0, 2, 2}, 2).most(), 3);
-  EXPECT_EQ(shared(packed(4, {3, 1}), 2).rows, four.rows);
-  EXPECT_EQ(shared(packed(16, {9, 1}), 8).most(), 9 + 1);
-  EXPECT_EQ(shared(packed(16, {1, 2, 13}), 8).most(), 13 + 1);
-  EXPECT_EQ(shared(packed(16, {2}), 8).most(), 3);
-  EXPECT_EQ(shared(packed(16, {1}), 8).most(), 2);
+  EXPECT_EQ(sharded({0, 0, 2, 2}, 2).most(), 3);
+  EXPECT_EQ(sharded(packed(4, {3, 1}), 2).rows, four.rows);
+  EXPECT_EQ(sharded(packed(16, {9, 1}), 8).most(), 9 + 1);
+  EXPECT_EQ(sharded(packed(16, {1, 2, 13}), 8).most(), 13 + 1);
+  EXPECT_EQ(sharded(packed(16, {2}), 8).most(), 3);
+  EXPECT_EQ(sharded(packed(16, {1}), 8).most(), 2);
 }
 
-TEST(RowShares, of_rows_that_are_no_whole_tiles_are_balanced) {
+TEST(RowShards, of_rows_that_are_no_whole_tiles_are_balanced) {
   std::mt19937 random(12);
   for (const auto& [seq_len, ranks] : {std::pair{1200, 3}, {2002, 7}, {4000, 4}, {6036, 6}}) {
     for (int i = 0; i < 50; ++i) {
       const Rows document_start = drawn_packing(random, seq_len, 100, 1);
-      ASSERT_LE(shared(document_start, ranks).most_by_mean(document_start), 1.05)
+      ASSERT_LE(sharded(document_start, ranks).most_by_mean(document_start), 1.05)
           << seq_len << " " << ranks;
     }
   }
 }
 
-TEST(RowShares, of_a_million_rows_over_64_ranks_are_balanced) {
+TEST(RowShards, of_a_million_rows_over_64_ranks_are_balanced) {
   constexpr std::int64_t kRows = 1 << 20;
   std::mt19937 random(13);
   for (const Rows& document_start :
        {Rows(kRows), packed(kRows, {1}), packed(kRows, {1000, 1}), packed(kRows, {100'000, 10}),
         drawn_packing(random, kRows, 200, 1.5), drawn_packing(random, kRows, 50'000, 1.5)}) {
-    EXPECT_LE(shared(document_start, 64).most_by_mean(document_start), 1.01);
+    EXPECT_LE(sharded(document_start, 64).most_by_mean(document_start), 1.01);
   }
 }
 
-TEST(RowShares, of_one_rank_are_all_rows) {
-  EXPECT_THAT(shared({0, 0, 2, 2, 2}, 1).rows, ElementsAre(0, 1, 2, 3, 4));
+TEST(RowShards, of_one_rank_are_all_rows) {
+  EXPECT_THAT(sharded({0, 0, 2, 2, 2}, 1).rows, ElementsAre(0, 1, 2, 3, 4));
 }
 
-TEST(RowShares, refuse_lengths_that_are_no_multiple) {
+TEST(RowShards, refuse_lengths_that_are_no_multiple) {
   Rows rows(12);
-  EXPECT_THROW(share_rows(rows, Rows(12), 4), Error);
-  EXPECT_THROW(share_rows(rows, Rows(24), 3), Error);
-  EXPECT_THROW(share_rows({}, {}, 2), Error);
-  EXPECT_NO_THROW(share_rows(rows, Rows(12), 3));
+  EXPECT_THROW(shard_rows(rows, Rows(12), 4), Error);
+  EXPECT_THROW(shard_rows(rows, Rows(24), 3), Error);
+  EXPECT_THROW(shard_rows({}, {}, 2), Error);
+  EXPECT_NO_THROW(shard_rows(rows, Rows(12), 3));
 }
 
 }  // namespace
