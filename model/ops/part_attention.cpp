@@ -1,14 +1,21 @@
 #include "model/ops/part_attention.h"
 
-#include "model/device/imagined.h"
 #include "model/ops/attention_checks.h"
-#include "model/ops/cpu/part_attention.h"
+#include "model/ops/cpu/attention.h"
 #include "model/ops/cuda/attention_choice.h"
-#include "model/ops/cuda/part_attention.h"
 #include "model/ops/dispatch.h"
 #include "model/ops/record.h"
 
 namespace trireme::ops {
+
+TRIREME_ON_DEVICES(void part_attention(Stream&, Tensor workspace, Tensor out, Tensor lse,
+                                       const PartAttention&, const AttentionShape&));
+TRIREME_ON_DEVICES(void part_attention_backward(Stream&, Tensor workspace,
+                                                const PartAttentionBackward&, const PartAttention&,
+                                                const AttentionShape&));
+TRIREME_ON_DEVICES(void merge_attention(Stream&, Tensor sum, Tensor sum_lse, Tensor out, Tensor lse,
+                                        const Heads&));
+
 namespace {
 
 void check_part(const char* op, const PartAttention& part, Tensor out, Tensor lse,
@@ -43,15 +50,14 @@ void record_part(const Stream& stream, const PartAttention& part, const Attentio
 
 Shape workspace_of_part(const Stream& stream, std::int64_t keys, const AttentionShape& shape,
                         DType dtype) {
-  if (is_imagined(stream.device())) return {cuda::part_workspace(shape)};
-  return TRIREME_CHOICE(stream, part_attention_workspace(stream.device(), keys, shape, dtype));
+  if (stream.on_cuda()) return {cuda::part_workspace(shape)};
+  return cpu::part_attention_workspace(keys, shape, dtype);
 }
 
 Shape backward_workspace_of_part(const Stream& stream, std::int64_t keys,
                                  const AttentionShape& shape, DType dtype) {
-  if (is_imagined(stream.device())) return {cuda::part_backward_workspace(shape)};
-  return TRIREME_CHOICE(stream,
-                        part_attention_backward_workspace(stream.device(), keys, shape, dtype));
+  if (stream.on_cuda()) return {cuda::part_backward_workspace(shape)};
+  return cpu::part_attention_backward_workspace(keys, shape, dtype);
 }
 
 }  // namespace

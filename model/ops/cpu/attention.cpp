@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "model/ops/cpu/part_attention.h"
-
 #define HWY_TARGET_INCLUDE "model/ops/cpu/attention.cpp"
 #include "model/ops/cpu/simd/targets.h"
 // Below, once per target.
@@ -178,11 +176,10 @@ std::int64_t head_workspace(std::int64_t keys, const AttentionShape& shape) {
          (shape.dropout ? 2 : 1) * tile * tile + 2 * tile;
 }
 
-Shape attention_workspace(Device device, const AttentionShape& shape, DType dtype) {
-  return part_attention_workspace(device, shape.seq, shape, dtype);
+Shape attention_workspace(Device, const AttentionShape& shape, DType dtype) {
+  return part_attention_workspace(shape.seq, shape, dtype);
 }
-Shape part_attention_workspace(Device, std::int64_t keys, const AttentionShape& shape,
-                               DType dtype) {
+Shape part_attention_workspace(std::int64_t keys, const AttentionShape& shape, DType dtype) {
   return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(keys, shape)
                                                    : head_workspace<float>(keys, shape)};
 }

@@ -6,6 +6,8 @@ namespace trireme::ops::cpu {
 // Shape of the workspace of attention and its backward, in accumulators: one row per thread.
 Shape attention_workspace(Device, const AttentionShape&, DType dtype);
 Shape attention_backward_workspace(Device, const AttentionShape&, DType dtype);
+Shape part_attention_workspace(std::int64_t keys, const AttentionShape&, DType dtype);
+Shape part_attention_backward_workspace(std::int64_t keys, const AttentionShape&, DType dtype);
 
 // Each query tile of each head is computed independently and each key's gradient is summed over the
 // queries in order, so the bits do not depend on the number of threads.

@@ -1,5 +1,4 @@
 #include "model/ops/cpu/attention.h"
-#include "model/ops/cpu/part_attention.h"
 
 #define HWY_TARGET_INCLUDE "model/ops/cpu/attention_backward.cpp"
 #include "model/ops/cpu/simd/targets.h"
@@ -273,10 +272,10 @@ std::int64_t head_workspace(std::int64_t keys, const AttentionShape& shape) {
          (shape.dropout ? 3 : 2) * tile * tile + 2 * tile;
 }
 
-Shape attention_backward_workspace(Device device, const AttentionShape& shape, DType dtype) {
-  return part_attention_backward_workspace(device, shape.seq, shape, dtype);
+Shape attention_backward_workspace(Device, const AttentionShape& shape, DType dtype) {
+  return part_attention_backward_workspace(shape.seq, shape, dtype);
 }
-Shape part_attention_backward_workspace(Device, std::int64_t keys, const AttentionShape& shape,
+Shape part_attention_backward_workspace(std::int64_t keys, const AttentionShape& shape,
                                         DType dtype) {
   return {threads_for(shape), dtype == DType::kF64 ? head_workspace<double>(keys, shape)
                                                    : head_workspace<float>(keys, shape)};

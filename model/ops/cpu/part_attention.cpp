@@ -1,4 +1,4 @@
-#include "model/ops/cpu/part_attention.h"
+#include "model/ops/part_attention.h"
 
 #define HWY_TARGET_INCLUDE "model/ops/cpu/part_attention.cpp"
 #include "model/ops/cpu/simd/targets.h"

@@ -1,4 +1,4 @@
-#include "model/ops/cuda/part_attention.h"
+#include "model/ops/part_attention.h"
 
 #include <cmath>
 
@@ -90,15 +90,6 @@ __global__ __launch_bounds__(kHeadThreads) void merge_rows(Sum<T>* sum, Sum<T>* 
 }
 
 }  // namespace
-
-Shape part_attention_workspace(Device, std::int64_t /*keys*/, const AttentionShape& shape, DType) {
-  return {part_workspace(shape)};
-}
-
-Shape part_attention_backward_workspace(Device, std::int64_t /*keys*/, const AttentionShape& shape,
-                                        DType) {
-  return {part_backward_workspace(shape)};
-}
 
 void part_attention(Stream& stream, Tensor workspace, Tensor out, Tensor lse,
                     const PartAttention& part, const AttentionShape& shape) {
