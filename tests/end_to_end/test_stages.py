@@ -270,6 +270,9 @@ def every_layout_holds_its_plan_over_the_change(workshop):
         changes = {**LONGER, "model": model, "training": training, "parallelism": layout,
                    "job": {"threads": 1}, "validation": {"freq": 5, "steps": 1},
                    "optimizer": {"stochastic_rounding": True},
+                   "elastic": {"replica_check_interval": 3, "memory_interval": 4,
+                               "memory_folder": str(workshop / "memory")},
+                   "metrics": {"trace": True, "trace_steps": 12},
                    "data": {**LONGER["data"], "split": 0.1}}
         note("layout", layout)
         workshop.run_ranks(2, "train", workshop.config(f"straight-{number}", changes)).done()
