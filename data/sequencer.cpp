@@ -15,24 +15,39 @@
 namespace trireme::data {
 namespace {
 
+// Sources of samples, and the tokens of these.
+struct SourceList {
+  std::vector<SourceSpec> sources;
+  std::int64_t seq_len = 0;
+};
+
+struct Source {
+  SourceSpec spec;
+  std::int64_t seq_len = 0;
+  std::size_t data = 0;  // its number among those of any length, of first appearance
+};
+
 // The distinct sources of several lists in order of first appearance, and the indices of each
 // list's sources among them. A prefix repeated in one list counts as several sources.
 struct Gathered {
-  std::vector<SourceSpec> sources;
+  std::vector<Source> sources;
   std::vector<std::vector<std::size_t>> places;  // [lists]
 };
 
-Gathered gather(std::vector<std::vector<SourceSpec>> lists) {
+Gathered gather(std::vector<SourceList> lists) {
   Gathered all;
-  std::map<std::pair<std::filesystem::path, int>, std::size_t> known;  // by prefix and repetition
-  for (std::vector<SourceSpec>& list : lists) {
+  using Data = std::pair<std::filesystem::path, int>;  // by prefix and repetition
+  std::map<Data, std::size_t> data;
+  std::map<std::pair<Data, std::int64_t>, std::size_t> known;
+  for (SourceList& list : lists) {
     std::map<std::filesystem::path, int> repetitions;
     auto& places = all.places.emplace_back();
-    for (SourceSpec& source : list) {
-      const auto key = std::pair(source.prefix, repetitions[source.prefix]++);
-      const auto [found, is_new] = known.try_emplace(key, all.sources.size());
+    for (SourceSpec& source : list.sources) {
+      const Data key{source.prefix, repetitions[source.prefix]++};
+      const std::size_t number = data.try_emplace(key, data.size()).first->second;
+      const auto [found, is_new] = known.try_emplace({key, list.seq_len}, all.sources.size());
       places.push_back(found->second);
-      if (is_new) all.sources.push_back(std::move(source));
+      if (is_new) all.sources.push_back({std::move(source), list.seq_len, number});
     }
   }
   return all;
@@ -92,6 +107,8 @@ void for_each_document(const TokenStream& stream, const TokenRun& run, std::int6
 struct SampleSource::State {
   SequenceSpec sequence;
   std::vector<SourcePart> parts;  // [sources]
+  std::vector<WindowRow> rows;    // [sources]
+  std::vector<std::size_t> once;  // the sources of distinct data
   std::unique_ptr<SampleOrder> order;
 };
 
@@ -101,10 +118,11 @@ SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequenc
     throw ConfigError(say("training.seq_len is ", sequence.seq_len, "; it must be at least 1"));
   }
   std::vector<Mixture::Stage> stages{{0, {}, weights_of(sources)}};
-  std::vector<std::vector<SourceSpec>> lists{std::move(sources)};
+  std::vector<SourceList> lists{{std::move(sources), sequence.seq_len}};
   for (MixtureChange& change : changes) {
     stages.push_back({change.first_sample, {}, weights_of(change.sources)});
-    lists.push_back(std::move(change.sources));
+    const std::int64_t seq_len = change.seq_len > 0 ? change.seq_len : lists.back().seq_len;
+    lists.push_back({std::move(change.sources), seq_len});
   }
   Gathered all = gather(std::move(lists));
   for (std::size_t i = 0; i < stages.size(); ++i) stages[i].sources = all.places[i];
@@ -113,11 +131,13 @@ SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequenc
   auto state = std::make_unique<State>();
   state->sequence = sequence;
   const bool is_megatron = sequence.megatron_samples.has_value();
-  for (SourceSpec& source : all.sources) {
-    state->parts.emplace_back(std::move(source),
-                              SourcePart::Needs{.seq_len = sequence.seq_len,
-                                                .vocab_size = sequence.vocab_size,
-                                                .by_sequence = is_megatron});
+  for (Source& source : all.sources) {
+    const SourcePart& part = state->parts.emplace_back(
+        std::move(source.spec), SourcePart::Needs{.seq_len = source.seq_len,
+                                                  .vocab_size = sequence.vocab_size,
+                                                  .by_sequence = is_megatron});
+    if (source.data == state->once.size()) state->once.push_back(state->rows.size());
+    state->rows.push_back(window_row(part, source.seq_len, source.data));
   }
   for (const SourcePart& part : state->parts) {
     if (sequence.document_mask) require_document_bounds(part.stream());
@@ -126,7 +146,9 @@ SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequenc
     require(stages.size() == 1, "stages in Megatron-LM's order");
     state->order = megatron_order_of(state->parts, sequence);
   } else {
-    state->order = window_order_of(state->parts, std::move(mixture), sequence);
+    state->order = std::make_unique<WindowOrder>(
+        state->rows, std::move(mixture),
+        WindowOrder::Options{.seed = sequence.seed, .shuffle = sequence.shuffle});
   }
   state_ = std::move(state);
 }
@@ -141,7 +163,7 @@ Origin SampleSource::origin(std::uint64_t sample) const {
 std::vector<DocumentSlice> SampleSource::documents_of(std::uint64_t sample) const {
   const Origin from = origin(sample);
   const TokenStream& stream = this->stream(from.source);
-  const std::int64_t seq_len = state_->sequence.seq_len;
+  const std::int64_t seq_len = seq_len_of(from.source);
   std::vector<DocumentSlice> slices;
   std::int64_t run_at = 0;
   for (const TokenRun& run : state_->order->runs(from)) {
@@ -159,12 +181,12 @@ std::vector<DocumentSlice> SampleSource::documents_of(std::uint64_t sample) cons
 }
 
 std::int64_t SampleSource::fill(std::uint64_t sample, const TokenBatch& into) const {
-  const std::int64_t seq_len = state_->sequence.seq_len;
+  const Origin from = origin(sample);
+  const std::int64_t seq_len = seq_len_of(from.source);
   for (const auto& span : {into.ids, into.targets, into.positions, into.document_start}) {
     require(static_cast<std::int64_t>(span.size()) == seq_len, "a span of ", span.size(), " for ",
             seq_len, " tokens");
   }
-  const Origin from = origin(sample);
   const TokenStream& stream = this->stream(from.source);
   const std::vector<TokenRun> runs = state_->order->runs(from);
   std::int64_t at = 0;
@@ -203,7 +225,7 @@ std::vector<std::uint64_t> SampleSource::consumed(std::uint64_t sample) const {
 
 std::uint64_t SampleSource::samples_per_epoch() const {
   std::uint64_t sum = 0;
-  for (const SourcePart& part : state_->parts) sum += windows_of(part, state_->sequence);
+  for (const WindowRow& row : state_->rows) sum += row.count;
   return sum;
 }
 std::uint64_t SampleSource::windows(std::size_t source) const {
@@ -212,13 +234,16 @@ std::uint64_t SampleSource::windows(std::size_t source) const {
 
 std::uint64_t SampleSource::total_tokens() const {
   std::uint64_t sum = 0;
-  for (const SourcePart& part : state_->parts) sum += static_cast<std::uint64_t>(part.tokens());
+  for (const std::size_t source : state_->once) {
+    sum += static_cast<std::uint64_t>(state_->parts[source].tokens());
+  }
   return sum;
 }
 
 double SampleSource::bytes_per_token() const {
   double bytes = 0;
-  for (const SourcePart& part : state_->parts) {
+  for (const std::size_t source : state_->once) {
+    const SourcePart& part = state_->parts[source];
     if (!part.sidecar() || part.sidecar()->tokens == 0) return 0;
     bytes += static_cast<double>(part.tokens()) * static_cast<double>(part.sidecar()->text_bytes) /
              static_cast<double>(part.sidecar()->tokens);
@@ -253,6 +278,12 @@ std::size_t SampleSource::sources() const {
 }
 const SourceSpec& SampleSource::source(std::size_t index) const {
   return state_->parts.at(index).spec();
+}
+std::int64_t SampleSource::seq_len_of(std::size_t source) const {
+  return state_->rows.at(source).seq_len;
+}
+std::int64_t SampleSource::seq_len(std::uint64_t sample) const {
+  return seq_len_of(origin(sample).source);
 }
 const TokenStream& SampleSource::stream(std::size_t index) const {
   return state_->parts.at(index).stream();

@@ -12,7 +12,7 @@
 namespace trireme::data {
 
 struct SequenceSpec {
-  std::int64_t seq_len = 0;
+  std::int64_t seq_len = 0;  // of the first samples
   bool document_mask = false;
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: windows in file order (validation)
@@ -30,17 +30,19 @@ struct DocumentSlice {
   std::int64_t at;  // index in the sequence
 };
 
-// From this sample on, other sources or weights.
+// From this sample on, other sources, weights or tokens of a sequence.
 struct MixtureChange {
   std::uint64_t first_sample = 0;
   std::vector<SourceSpec> sources;
+  std::int64_t seq_len = 0;  // 0: as before
 };
 
 // The training order: maps global sample numbers to sequences, by WindowOrder or MegatronOrder.
-// Sources are identified by prefix and, within one list, by repetition; they are numbered in order
-// of first appearance, and a source that reappears continues where it stopped. Const and
-// thread-safe. Throws DataError for invalid token files, with file, problem and fix; ids outside
-// the vocabulary are detected here, before the first step.
+// Sources are identified by prefix, within one list by repetition, and by the tokens of their
+// sequences; they are numbered in order of first appearance, and a source that reappears continues
+// where it stopped. At a new length a source thus starts over, in the order of a run that has this
+// length from the start. Const and thread-safe. Throws DataError for invalid token files, with
+// file, problem and fix; ids outside the vocabulary are detected here, before the first step.
 class SampleSource {
  public:
   // `changes` are in the order of their samples; Megatron-LM's order supports none.
@@ -50,20 +52,21 @@ class SampleSource {
   SampleSource& operator=(SampleSource&&) noexcept;
   ~SampleSource();
 
-  // Fills one sequence. Returns the number of valid targets.
+  // Fills one sequence, of seq_len(sample) tokens. Returns the number of valid targets.
   std::int64_t fill(std::uint64_t sample, const TokenBatch& into) const;
 
   Origin origin(std::uint64_t sample) const;
+  std::int64_t seq_len(std::uint64_t sample) const;
   std::vector<DocumentSlice> documents_of(std::uint64_t sample) const;
 
   // Number of samples of each source among the samples [0, sample): the positions of the data
   // ledger.
   std::vector<std::uint64_t> consumed(std::uint64_t sample) const;
 
-  std::uint64_t samples_per_epoch() const;  // over all sources
+  std::uint64_t samples_per_epoch() const;  // over all sources, at each length
   // Windows in one epoch (Origin::epoch) of a source.
   std::uint64_t windows(std::size_t source) const;
-  std::uint64_t total_tokens() const;  // in the selected documents of all sources
+  std::uint64_t total_tokens() const;  // in the selected documents, once at whatever lengths
 
   // Bytes of the original text per token, end-of-document tokens included, to convert a loss to
   // bits per byte; 0 if a source has no sidecar with this information.
@@ -76,6 +79,7 @@ class SampleSource {
 
   std::size_t sources() const;
   const SourceSpec& source(std::size_t index) const;
+  std::int64_t seq_len_of(std::size_t source) const;
   const TokenStream& stream(std::size_t index) const;
   const SequenceSpec& sequence() const;
 

@@ -63,7 +63,7 @@ Origin WindowOrder::origin(std::uint64_t sample) const {
                 .epoch = pick.index / count,
                 .window = pick.index % count};
   if (how_.shuffle) {
-    const auto random = philox(shuffle_key_, origin.epoch, origin.source);
+    const auto random = philox(shuffle_key_, origin.epoch, rows_[pick.source].key);
     const Shuffle shuffle(count, random[0] | std::uint64_t{random[1]} << 32);
     origin.window = shuffle(origin.window);
   }
@@ -71,23 +71,12 @@ Origin WindowOrder::origin(std::uint64_t sample) const {
 }
 
 std::vector<TokenRun> WindowOrder::runs(const Origin& from) const {
-  const std::int64_t begin =
-      rows_[from.source].begin + static_cast<std::int64_t>(from.window) * how_.seq_len;
-  return {{begin, how_.seq_len + 1}};
+  const WindowRow& row = rows_[from.source];
+  return {{row.begin + static_cast<std::int64_t>(from.window) * row.seq_len, row.seq_len + 1}};
 }
 
-std::uint64_t windows_of(const SourcePart& part, const SequenceSpec& sequence) {
-  return static_cast<std::uint64_t>((part.tokens() - 1) / sequence.seq_len);
-}
-
-std::unique_ptr<SampleOrder> window_order_of(const std::vector<SourcePart>& parts, Mixture mixture,
-                                             const SequenceSpec& sequence) {
-  std::vector<WindowRow> rows;
-  for (const SourcePart& part : parts) rows.push_back({part.begin(), windows_of(part, sequence)});
-  return std::make_unique<WindowOrder>(
-      std::move(rows), std::move(mixture),
-      WindowOrder::Options{
-          .seq_len = sequence.seq_len, .seed = sequence.seed, .shuffle = sequence.shuffle});
+WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::uint64_t key) {
+  return {part.begin(), static_cast<std::uint64_t>((part.tokens() - 1) / seq_len), seq_len, key};
 }
 
 std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& parts,

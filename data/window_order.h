@@ -32,6 +32,8 @@ class Shuffle {
 struct WindowRow {
   std::int64_t begin = 0;  // first token in the source's stream
   std::uint64_t count = 0;
+  std::int64_t seq_len = 0;
+  std::uint64_t key = 0;  // of its shuffled orders
 };
 
 // Trireme's order. Sources alternate by Mixture; every epoch of a source visits its windows in a
@@ -39,7 +41,6 @@ struct WindowRow {
 class WindowOrder : public SampleOrder {
  public:
   struct Options {
-    std::int64_t seq_len = 0;
     std::uint64_t seed = 0;
     bool shuffle = true;  // false: windows in file order
   };
@@ -59,12 +60,10 @@ class WindowOrder : public SampleOrder {
   std::uint64_t shuffle_key_;
 };
 
-// Number of samples in one epoch of a part.
-std::uint64_t windows_of(const SourcePart& part, const SequenceSpec& sequence);
+// Of the selected tokens of a part.
+WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::uint64_t key);
 
-// Trireme's order, and Megatron-LM's, of opened sources; the parts outlive it.
-std::unique_ptr<SampleOrder> window_order_of(const std::vector<SourcePart>& parts, Mixture mixture,
-                                             const SequenceSpec& sequence);
+// Megatron-LM's order of opened sources; the parts outlive it.
 std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& parts,
                                                const SequenceSpec& sequence);
 

@@ -49,6 +49,12 @@ class Arena {
     return tensor;
   }
   void reset() { used_ = 0; }
+  // Nothing is in use, nor was; the contents stay.
+  void forget() { used_ = peak_ = 0; }
+  // Everything that was ever in use.
+  Tensor ever_used() const {
+    return {base_, DType::kI32, {static_cast<std::int64_t>(peak_ / size_of(DType::kI32))}, device_};
+  }
   // As if `used` bytes had been taken since reset(): for work that is repeated without its calls.
   void set_used(std::size_t used) {
     require(used <= peak_, "an arena that never had ", used, " bytes in use");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "data/batch_documents.h"
@@ -196,6 +197,45 @@ TEST(SampleSourceTest, sources_go_on_where_they_were_when_the_mixture_changes) {
   write_set(folder / "b", {ids_from(1001, 301)});
   EXPECT_FALSE(alone.agrees(SampleSource({a, b}, sequence).fingerprint(), 8));
   EXPECT_TRUE(alone.agrees(SampleSource({a, b}, sequence).fingerprint(), 0));
+}
+
+TEST(SampleSourceTest, at_another_length_sources_start_over_as_in_a_run_of_that_length) {
+  const Folder folder;
+  write_set(folder / "a", {ids_from(1, 601)});
+  write_set(folder / "b", {ids_from(2001, 301)});
+  const SourceSpec a{.prefix = folder / "a", .weight = 2}, b{.prefix = folder / "b"};
+  const SequenceSpec shorter{.seq_len = 6, .seed = 5}, longer{.seq_len = 20, .seed = 5};
+  const SampleSource staged({a, b}, shorter, {{30, {a, b}, 20}, {40, {b}}, {50, {a, b}, 6}});
+  const SampleSource before({a, b}, shorter), after({a, b}, longer);
+  const auto same = [&](std::uint64_t sample, const SampleSource& other, std::uint64_t there) {
+    const std::int64_t seq_len = staged.seq_len(sample);
+    Sequence own(seq_len), others(seq_len);
+    staged.fill(sample, own.view());
+    other.fill(there, others.view());
+    return own.ids == others.ids && own.targets == others.targets;
+  };
+  for (std::uint64_t sample = 0; sample < 40; ++sample) {
+    const bool is_long = sample >= 30;
+    EXPECT_EQ(staged.seq_len(sample), is_long ? 20 : 6);
+    EXPECT_TRUE(is_long ? same(sample, after, sample - 30) : same(sample, before, sample))
+        << sample;
+  }
+  // Later stages that set no length, or an earlier one, continue every source where it stopped.
+  std::map<std::pair<std::size_t, std::uint64_t>, std::set<std::uint64_t>> windows;
+  std::vector<std::uint64_t> next(staged.sources(), 0);
+  for (std::uint64_t sample = 0; sample < 70; ++sample) {
+    const Origin origin = staged.origin(sample);
+    EXPECT_EQ(origin.index, next[origin.source]++);
+    EXPECT_TRUE((windows[{origin.source, origin.epoch}].insert(origin.window).second)) << sample;
+    EXPECT_EQ(staged.seq_len_of(origin.source), sample < 30 || sample >= 50 ? 6 : 20);
+  }
+  EXPECT_EQ(staged.sources(), 4u);
+  EXPECT_EQ(staged.consumed(70), next);
+  EXPECT_EQ(staged.total_tokens(), before.total_tokens());
+  // What was trained on before the change does not depend on it.
+  EXPECT_TRUE(staged.agrees(before.fingerprint(), 30));
+  EXPECT_FALSE(staged.agrees(before.fingerprint(), 31));
+  EXPECT_TRUE(before.agrees(staged.fingerprint(), 70));
 }
 
 TEST(SampleSourceTest, a_split_gives_disjoint_documents) {

@@ -77,7 +77,10 @@ std::vector<MergeInput> inputs_of(const MergeOptions& options) {
 LoadedConfig config_of(const Manifest& manifest, const fs::path& folder,
                        std::span<const Override> overrides = {}) {
   const std::string name = (folder / Manifest::kFileName).string() + " (config)";
-  return read_config({name, manifest.config, folder}, overrides, Purpose::kInference);
+  LoadedConfig loaded =
+      read_config({name, manifest.config, folder}, overrides, Purpose::kInference);
+  loaded.config = config_of_last_step(loaded.config, folder, manifest);
+  return loaded;
 }
 
 // Tensors of equal shapes may still belong to another model: other heads, other positions.

@@ -97,7 +97,7 @@ std::string ranks_text(const RunConfig& config) {
 std::string memory_text(const RunConfig& config) {
   if (world_size(config.parallelism) > 1) return "planned when the ranks are started";
   const Device device = cuda_devices().count > 0 ? open_device(config.job.device, 0) : Device{};
-  const std::size_t needed = plan_engine(engine_spec(config), RankGroups(), device).memory.total();
+  const std::size_t needed = plan_memory(config, RankGroups(), device).total();
   const std::size_t available = available_memory(device, 1);
   if (needed > available) {
     throw EnvironmentError(say("the run needs ", human_bytes(needed), " of memory, but only ",

@@ -192,6 +192,13 @@ class Assigner {
 
   // A table without a type changes members of the present one.
   void set(const toml::node& node, RopeScaling* to) {
+    const std::string outer = part_;
+    set_rope(node, outer, to);
+    part_ = outer;
+  }
+
+ private:
+  void set_rope(const toml::node& node, const std::string& outer, RopeScaling* to) {
     const toml::table* table = node.as_table();
     if (table == nullptr) {
       wrong_type(node, "a table, { rope_type = \"llama3\", factor = 8.0 }");
@@ -199,28 +206,27 @@ class Assigner {
     }
     const std::size_t before = findings_.size();
     for (auto&& [key, value] : *table) {
-      part_ = say(".", key.str());
+      part_ = say(outer, ".", key.str());
       if (key != "rope_type" && !find_rope_member(key.str())) {
         // "type" is its older name in Hugging Face's configs.
         unknown(key, value,
                 key == "type" ? std::vector<std::string>{"rope_type"} : rope_member_names());
       }
     }
-    part_.clear();
+    part_ = outer;
     if (findings_.size() != before) return;
     if (to->type == RopeScaling::Type::kDefault && !table->contains("rope_type")) {
       return complain(node, say("needs rope_type, one of ", quoted_list(rope_type_names())));
     }
     RopeScaling rope = *to;
-    read_rope(*table, rope);
-    part_.clear();
+    read_rope(*table, outer, rope);
+    part_ = outer;
     if (findings_.size() != before) return;
     const std::string problem = problem_of(rope);
     if (!problem.empty()) return complain(node, problem);
     *to = std::move(rope);
   }
 
- private:
   void complain(const toml::node& node, std::string what) {
     findings_.push_back({part_, shown(node), std::move(what), node.source().begin});
   }
@@ -377,8 +383,10 @@ class Assigner {
       return stage;
     }
     const std::string item = part_;
-    for (const char* key : {"from_step", "train"}) {
-      if (!table->contains(key)) complain(node, say("needs ", key));
+    if (!table->contains("from_step")) complain(node, "needs from_step");
+    if (!table->contains("train") && !table->contains("seq_len") &&
+        !table->contains("rope_scaling")) {
+      complain(node, "changes nothing; it needs train, seq_len or rope_scaling");
     }
     for (auto&& [key, value] : *table) {
       part_ = say(item, ".", key.str());
@@ -386,8 +394,16 @@ class Assigner {
         stage.from_step = integer(value, option_.range).value_or(0);
       } else if (key == "train") {
         stage.train = sources(value);
+        if (const toml::array* list = value.as_array(); list && list->empty()) {
+          complain(value, "no training data; give train = [{ path = \"PREFIX\" }]");
+        }
+      } else if (key == "seq_len") {
+        const Range& range = find_option("training.seq_len")->range;
+        stage.seq_len = integer(value, range).value_or(0);
+      } else if (key == "rope_scaling") {
+        set(value, &stage.rope_scaling.emplace());
       } else {
-        unknown(key, value, {"from_step", "train"});
+        unknown(key, value, {"from_step", "train", "seq_len", "rope_scaling"});
       }
     }
     return stage;
@@ -427,9 +443,9 @@ class Assigner {
     return source;
   }
 
-  void read_rope(const toml::table& table, RopeScaling& rope) {
+  void read_rope(const toml::table& table, const std::string& outer, RopeScaling& rope) {
     if (const toml::node* const type = table.get("rope_type")) {
-      part_ = ".rope_type";
+      part_ = outer + ".rope_type";
       RopeScaling::Type chosen = rope.type;
       set_choice(*type, chosen, rope_type_names());
       if (chosen != rope.type) {
@@ -440,7 +456,7 @@ class Assigner {
     for (const RopeMember& member : rope_members()) {
       const toml::node* const value = table.get(member.name);
       if (value == nullptr) continue;
-      part_ = say(".", member.name);
+      part_ = say(outer, ".", member.name);
       if (!member.is_of(rope.type)) {
         complain(*value, say("does not apply to rope_type ", to_toml(name_of_value(rope.type)),
                              "; remove it"));

@@ -25,6 +25,7 @@ class Complaints {
   void refuse(const std::string& key) { refused_.insert(key); }
 
   bool empty() const { return complaints_.empty(); }
+  const std::vector<Complaint>& all() const { return complaints_; }
   // One line per complaint; `source` is the file name.
   std::string text(const std::string& source) const;
 

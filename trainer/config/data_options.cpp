@@ -18,8 +18,12 @@ void add_data(Options& to) {
                 .default_text = "required"});
   to.push_back({.key = "data.stages",
                 .slot = TRIREME_MEMBER(data.stages),
-                .help = "changes of the mixture at a step, as [{from_step = 1000, train = [...]}, "
-                        "...]; a source that stays continues at its position",
+                .help = "changes at a step, as [{from_step = 1000, train = [...]}, {from_step = "
+                        "2000, seq_len = 8192, rope_scaling = {...}}, ...]: the mixture, where a "
+                        "source that stays continues at its position; the tokens of a sequence, "
+                        "where every source starts over, cut into sequences of the new length; and "
+                        "model.rope_scaling. Each lasts until a later stage changes it; "
+                        "training.global_batch_size stays in sequences, so a step has more tokens",
                 .effect = Effect::kData,
                 .range = {.least = 2, .most = 1e12}});
   to.push_back({.key = "data.order",

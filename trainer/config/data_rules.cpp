@@ -78,7 +78,15 @@ class DataRules : public RuleCheck {
         check(holds, {"data.stages"}, say("from_step = ", stage.from_step, ": ", what), false);
       };
       wrong(stage.from_step > before, "stages must be in ascending order of from_step");
-      wrong(!stage.train.empty(), "no training data; give train = [{ path = \"PREFIX\" }]");
+      if (stage.rope_scaling) {
+        wrong(c_.model.position == PositionKind::kRotary,
+              "rope_scaling changes rotary positions, and the model has learned ones");
+        // It would be the length of the stage.
+        wrong(stage.rope_scaling->type != RopeScaling::Type::kYarn ||
+                  stage.rope_scaling->original_max_position_embeddings > 0,
+              "rope_scaling needs original_max_position_embeddings, the sequence length before "
+              "the extension");
+      }
       before = stage.from_step;
     }
     if (c_.data.stages.empty()) return;

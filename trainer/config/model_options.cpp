@@ -72,14 +72,15 @@ void add_model_shape(Options& to) {
                 .range = between(1, 4096),
                 .default_text = "gpt_oss: 64; qwen3, qwen3_moe, glm4 and glm4_moe: 128; gemma2 and "
                                 "gemma3_text: 256; else hidden_size / num_attention_heads"});
-  to.push_back({.key = "model.max_position_embeddings",
-                .slot = TRIREME_MEMBER(model.max_position_embeddings),
-                .help = "longest sequence the model supports; a hard limit with learned position "
-                        "embeddings (gpt2)",
-                .effect = Effect::kNumerics,
-                .range = between(1, 16777216),
-                .unit = "tokens",
-                .default_text = "gpt2: 1024; else training.seq_len"});
+  to.push_back(
+      {.key = "model.max_position_embeddings",
+       .slot = TRIREME_MEMBER(model.max_position_embeddings),
+       .help = "longest sequence the model supports; a hard limit with learned position "
+               "embeddings (gpt2)",
+       .effect = Effect::kNumerics,
+       .range = between(1, 16777216),
+       .unit = "tokens",
+       .default_text = "gpt2: 1024; else training.seq_len, or that of the step's data.stages"});
 }
 
 void add_model_parts(Options& to) {

@@ -1,18 +1,14 @@
 #include "trainer/config/notes.h"
 
 #include "model/base/error.h"
+#include "trainer/config/sequence_length.h"
 
 namespace trireme {
+namespace {
 
-std::vector<std::string> config_notes(const RunConfig& config) {
+// About the sequences of one length.
+std::vector<std::string> sequence_notes(const RunConfig& config) {
   std::vector<std::string> notes;
-  const std::int64_t warmup = config.lr_scheduler.warmup_steps;
-  const bool has_length = config.training.steps > 0 || config.training.tokens > 0;
-  if (has_length && warmup > total_steps(config)) {
-    notes.push_back(say("lr_scheduler.warmup_steps = ", warmup, " is longer than the run of ",
-                        total_steps(config),
-                        " steps: the learning rate never reaches optimizer.lr"));
-  }
   const ModelConfig& model = config.model;
   if (model.position == PositionKind::kRotary &&
       model.max_position_embeddings < config.training.seq_len) {
@@ -35,6 +31,27 @@ std::vector<std::string> config_notes(const RunConfig& config) {
     notes.push_back(say("model.sliding_window = ", model.sliding_window,
                         " is not below training.seq_len = ", config.training.seq_len,
                         ": all layers train with full attention"));
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::vector<std::string> config_notes(const RunConfig& config) {
+  std::vector<std::string> notes;
+  const std::int64_t warmup = config.lr_scheduler.warmup_steps;
+  const bool has_length = config.training.steps > 0 || config.training.tokens > 0;
+  if (has_length && warmup > total_steps(config)) {
+    notes.push_back(say("lr_scheduler.warmup_steps = ", warmup, " is longer than the run of ",
+                        total_steps(config),
+                        " steps: the learning rate never reaches optimizer.lr"));
+  }
+  for (const SequenceLength& length : sequence_lengths(config)) {
+    for (const std::string& note : sequence_notes(with_length(config, length))) {
+      notes.push_back(length.from_step == 1
+                          ? note
+                          : say("data.stages: from step ", length.from_step, ": ", note));
+    }
   }
   return notes;
 }

@@ -254,4 +254,17 @@ LoadedConfig load_config(const std::filesystem::path& file, std::span<const Over
   return read_config(text, overrides, purpose);
 }
 
+std::optional<std::vector<DataStage>> parse_stages(const std::string& text) {
+  try {
+    const toml::table parsed = toml::parse("stages = " + text);
+    RunConfig config;
+    std::vector<ValueFinding> findings;
+    assign(*find_option("data.stages"), *parsed.get("stages"), "/", config, findings);
+    if (findings.empty()) return config.data.stages;
+  } catch (const toml::parse_error&) {
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
 }  // namespace trireme

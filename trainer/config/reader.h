@@ -26,4 +26,7 @@ LoadedConfig read_config(const ConfigText& text, std::span<const Override> overr
 LoadedConfig load_config(const std::filesystem::path& file, std::span<const Override> overrides,
                          Purpose purpose = Purpose::kTraining);
 
+// data.stages as TOML, as a run records it; nothing if it cannot be read.
+std::optional<std::vector<DataStage>> parse_stages(const std::string& text);
+
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include "model/base/error.h"
 #include "trainer/config/option.h"
+#include "trainer/config/sequence_length.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {
@@ -58,12 +59,41 @@ std::string RuleCheck::value(const std::string& key) const {
   return shown(to_toml(find_option(key)->slot(config)));
 }
 
+namespace {
+
+// What a run must hold at every sequence length.
+void rules_of_sequences(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  model_rules(loaded, complaints, purpose);
+  if (purpose != Purpose::kInference) data_rules(loaded, complaints, purpose);
+  layout_rules(loaded, complaints, purpose);
+}
+
+// Of a config without complaints. Reports the first of each stage.
+void check_stages(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  const std::vector<SequenceLength> lengths = sequence_lengths(loaded.config);
+  for (std::size_t i = 1; i < lengths.size(); ++i) {
+    LoadedConfig of_stage = loaded;
+    of_stage.config = with_length(loaded.config, lengths[i]);
+    Complaints found;
+    rules_of_sequences(of_stage, found, purpose);
+    if (found.empty()) continue;
+    const Complaints::Complaint& first = found.all().front();
+    const std::string value = first.value.empty() ? "" : say(" = ", first.value);
+    complaints.add(
+        {loaded.origin("data.stages"), "data.stages", "",
+         say("from_step = ", lengths[i].from_step, ": ", first.key, value, ": ", first.what)});
+  }
+}
+
+}  // namespace
+
 void check_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
   model_rules(loaded, complaints, purpose);
   training_rules(loaded, complaints, purpose);
   if (purpose != Purpose::kInference) data_rules(loaded, complaints, purpose);
   layout_rules(loaded, complaints, purpose);
   checkpoint_rules(loaded, complaints, purpose);
+  if (complaints.empty()) check_stages(loaded, complaints, purpose);
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trainer/config/batch_size.h"
+#include "trainer/config/sequence_length.h"
 
 namespace trireme {
 
@@ -27,7 +28,7 @@ std::int64_t micro_batches_per_step(const RunConfig& config) {
 std::int64_t total_steps(const RunConfig& config) {
   if (config.training.steps > 0) return config.training.steps;
   if (config.training.tokens == 0) return 0;
-  return step_of_sequence(config.training, (config.training.tokens - 1) / config.training.seq_len);
+  return step_of_token(config, config.training.tokens - 1);
 }
 
 std::int64_t order_samples(const RunConfig& config) {

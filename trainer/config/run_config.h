@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,10 +40,12 @@ struct DataSource {
   bool operator==(const DataSource&) const = default;
 };
 
-// Training data blend from a step on.
+// What changes at a step, and lasts until a later stage changes it again.
 struct DataStage {
   std::int64_t from_step = 0;
-  std::vector<DataSource> train;
+  std::vector<DataSource> train = {};            // the blend; empty: as before
+  std::int64_t seq_len = 0;                      // tokens of a sequence; 0: as before
+  std::optional<RopeScaling> rope_scaling = {};  // of the model; none: as before
   bool operator==(const DataStage&) const = default;
 };
 
@@ -200,7 +203,8 @@ struct RunConfig {
 std::int64_t world_size(const ParallelismConfig& layout);
 // Data-parallel ranks; open degrees count as 1.
 std::int64_t data_ranks(const ParallelismConfig& layout);
-// Tokens of a full step; see batch_size.h for steps of a ramp.
+// Tokens of a full step at training.seq_len; see batch_size.h for steps of a ramp, and
+// sequence_length.h for those of another length.
 std::int64_t tokens_per_step(const RunConfig& config);
 // Micro-batches per rank and full step.
 std::int64_t micro_batches_per_step(const RunConfig& config);

@@ -10,7 +10,7 @@ bool is_float16(const RunConfig& c) {
 void add_batch(Options& to) {
   to.push_back({.key = "training.seq_len",
                 .slot = TRIREME_MEMBER(training.seq_len),
-                .help = "sequence length",
+                .help = "sequence length, until data.stages changes it",
                 .effect = Effect::kData,
                 .range = between(1, 16777216),
                 .unit = "tokens"});

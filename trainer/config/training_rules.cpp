@@ -5,6 +5,7 @@
 #include "model/base/error.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/rules.h"
+#include "trainer/config/sequence_length.h"
 #include "trainer/config/value_text.h"
 
 namespace trireme {
@@ -32,8 +33,9 @@ class TrainingRules : public RuleCheck {
           say("conflicts with training.tokens = ", t.tokens, "; set one of them to 0"));
     if (t.steps == 0 && t.tokens == 0) return;
     const std::int64_t steps = total_steps(c_);
-    check(static_cast<double>(steps) * static_cast<double>(tokens_per_step(c_)) < 4e18, lengths,
-          "more tokens than can be counted");
+    const double tokens = static_cast<double>(c_.training.global_batch_size) *
+                          static_cast<double>(longest_seq_len(c_));
+    check(static_cast<double>(steps) * tokens < 4e18, lengths, "more tokens than can be counted");
     schedule(steps);
   }
 

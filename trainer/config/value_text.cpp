@@ -36,8 +36,11 @@ std::string text_of(const std::vector<DataSource>& sources) {
 std::string text_of(const std::vector<DataStage>& stages) {
   std::string list;
   for (const DataStage& stage : stages) {
-    list += fmt::format("{}{{ from_step = {}, train = {} }}", list.empty() ? "" : ", ",
-                        stage.from_step, text_of(stage.train));
+    list += fmt::format("{}{{ from_step = {}", list.empty() ? "" : ", ", stage.from_step);
+    if (!stage.train.empty()) list += ", train = " + text_of(stage.train);
+    if (stage.seq_len > 0) list += fmt::format(", seq_len = {}", stage.seq_len);
+    if (stage.rope_scaling) list += ", rope_scaling = " + text_of(*stage.rope_scaling);
+    list += " }";
   }
   return "[" + list + "]";
 }

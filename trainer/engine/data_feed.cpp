@@ -37,8 +37,12 @@ std::uint64_t first_sample_of_step(const RunConfig& config, std::int64_t step) {
 data::SampleSource open_training_data(const RunConfig& config) {
   const double end = 1 - config.data.split;
   std::vector<data::MixtureChange> changes;
+  const std::vector<DataSource>* train = &config.data.train;
   for (const DataStage& stage : config.data.stages) {
-    changes.push_back({first_sample_of_step(config, stage.from_step), specs(stage.train, 0, end)});
+    if (stage.train.empty() && stage.seq_len == 0) continue;
+    if (!stage.train.empty()) train = &stage.train;
+    changes.push_back(
+        {first_sample_of_step(config, stage.from_step), specs(*train, 0, end), stage.seq_len});
   }
   data::SequenceSpec spec = sequence(config, true);
   if (config.data.order == "megatron") {

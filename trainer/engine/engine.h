@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trainer/engine/decoder.h"
@@ -64,6 +65,9 @@ class Engine {
 
   // What a checkpoint stores, in host memory; download or upload it.
   const HostState& host_state();
+  // For the next engine over the same arenas, whose tensors are at the same places.
+  std::optional<HostState> take_host_state() { return std::exchange(host_state_, std::nullopt); }
+  void give_host_state(std::optional<HostState> state) { host_state_ = std::move(state); }
   ModelState& model() { return model_; }
   const ModelState& model() const { return model_; }
   Stream& stream() { return stream_; }

@@ -5,6 +5,7 @@
 
 #include "model/device/devices.h"
 #include "trainer/config/batch_size.h"
+#include "trainer/config/sequence_length.h"
 
 namespace trireme {
 
@@ -53,6 +54,15 @@ EngineSpec engine_spec(const RunConfig& config) {
                 static_cast<std::int64_t>(sizeof(float));
   spec.sample_length = sample_length(config);
   return spec;
+}
+
+std::vector<EngineSpec> engine_specs(const RunConfig& config) {
+  std::vector<EngineSpec> specs;
+  for (const SequenceLength& length : sequence_lengths(config)) {
+    specs.push_back(engine_spec(with_length(config, length)));
+    specs.back().balanced_at = config.training.seq_len;
+  }
+  return specs;
 }
 
 Device open_device(const std::string& name, int local_rank) {

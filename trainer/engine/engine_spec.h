@@ -17,8 +17,11 @@ struct EngineSpec : RunConfig {
   std::vector<std::int64_t> fewer_micro_batches = {};    // in shorter steps, ascending
   std::int64_t bucket = Sharing::kWholeStore;            // gradient bucket, elements
   std::int64_t sample_length = 0;  // longest generated text with its prompt, tokens; 0: none
+  std::int64_t balanced_at = 0;    // seq_len for which pipeline stages are balanced; 0: this one
 };
+// Of the first sequence length; of each of sequence_lengths(config), with the same pipeline stages.
 EngineSpec engine_spec(const RunConfig& config);
+std::vector<EngineSpec> engine_specs(const RunConfig& config);
 
 // Whether context ranks divide the tokens of sequences among themselves. Otherwise each has whole
 // ones, and they divide attention's work alone, for the bits of one rank.

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "model/device/devices.h"
+#include "model/ops/elementwise.h"
 
 namespace trireme {
 
@@ -43,6 +44,27 @@ std::array<std::pair<const char*, std::size_t>, 8> MemoryPlan::classes() const {
            {"workspace", workspace + products},
            {"data", data},
            {"communication", communication + buffers}}};
+}
+
+MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b) {
+  MemoryPlan most = a;
+  const auto take = [&](std::size_t MemoryPlan::*part) { most.*part = std::max(a.*part, b.*part); };
+  for (const auto part :
+       {&MemoryPlan::weights, &MemoryPlan::masters, &MemoryPlan::gradients, &MemoryPlan::optimizer,
+        &MemoryPlan::window, &MemoryPlan::in_window, &MemoryPlan::workspace, &MemoryPlan::data,
+        &MemoryPlan::communication, &MemoryPlan::buffers, &MemoryPlan::products}) {
+    take(part);
+  }
+  require(a.in_flight.size() == b.in_flight.size(), "plans of different schedules");
+  for (std::size_t i = 0; i < most.in_flight.size(); ++i) {
+    MemoryPlan::Pool& pool = most.in_flight[i];
+    require(pool.slots == b.in_flight[i].slots, "plans of different schedules");
+    pool.activations = std::max(pool.activations, b.in_flight[i].activations);
+    pool.on_host = std::max(pool.on_host, b.in_flight[i].on_host);
+  }
+  most.host = {std::max(a.host.masters, b.host.masters),
+               std::max(a.host.optimizer, b.host.optimizer)};
+  return most;
 }
 
 std::string differences(const MemoryPlan& planned, const MemoryPlan& used) {
@@ -169,6 +191,20 @@ MemoryPlan Arenas::peaks() const {
           .products = products,
           .in_flight = std::move(in_flight),
           .host = {.masters = on(masters, true), .optimizer = on(optimizer, true)}};
+}
+
+void Arenas::restart(Stream& stream) {
+  for (Arena* const arena : {&gradients, &workspace, &data, &communication}) {
+    ops::zero(stream, arena->ever_used());
+  }
+  stream.synchronize();
+  for (Arena* const arena :
+       {&weights, &masters, &gradients, &optimizer, &workspace, &data, &communication}) {
+    arena->forget();
+  }
+  for (std::deque<Arena>* const several : {&activations, &window, &offloaded}) {
+    for (Arena& arena : *several) arena.forget();
+  }
 }
 
 std::size_t available_host_memory() {

@@ -51,6 +51,9 @@ struct MemoryPlan {
   std::array<std::pair<const char*, std::size_t>, 8> classes() const;
 };
 
+// What serves both: the larger of each class.
+MemoryPlan larger_of(const MemoryPlan& a, const MemoryPlan& b);
+
 // "weights 100 planned, 120 used; ...": the classes in which two plans differ.
 std::string differences(const MemoryPlan& planned, const MemoryPlan& used);
 
@@ -85,6 +88,11 @@ struct Arenas {
 
   // The peak of each arena so far.
   MemoryPlan peaks() const;
+
+  // Empties all arenas for an engine of another sequence length; peaks count from here. Weights,
+  // masters and optimizer state keep their contents, which it finds at the same places; gradients,
+  // workspace, data and messages are zero again.
+  void restart(Stream& stream);
 
  private:
   explicit Arenas(Device device);

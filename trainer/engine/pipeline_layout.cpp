@@ -14,7 +14,7 @@ namespace {
 LayerCosts layer_costs(const EngineSpec& spec) {
   EngineSpec alone;
   alone.model = spec.model;
-  alone.training.seq_len = spec.training.seq_len;
+  alone.training.seq_len = spec.balanced_at > 0 ? spec.balanced_at : spec.training.seq_len;
   const StepOps ops = record_step(alone, {});
   const double scale = 6 * static_cast<double>(alone.training.seq_len);
   LayerCosts costs{.blocks = {}, .embedding = 0, .head = ops.first.flops() / scale};

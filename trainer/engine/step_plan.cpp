@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "model/ops/gemm.h"
+#include "trainer/config/sequence_length.h"
 #include "trainer/engine/engine.h"
 
 namespace trireme {
@@ -109,12 +111,23 @@ EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device 
   return plan;
 }
 
+MemoryPlan plan_memory(const RunConfig& config, const RankGroups& groups, Device device) {
+  std::optional<MemoryPlan> most;
+  for (const EngineSpec& spec : engine_specs(config)) {
+    const MemoryPlan memory = plan_step(spec, groups, device).memory;
+    most = most ? larger_of(*most, memory) : memory;
+  }
+  return most.value();
+}
+
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
   Traffic sent;
   const ParallelismConfig& layout = config.parallelism;
   const RankGroups groups(rank, mesh_shape(layout), layout, config.model, device,
                           config.job.reproducible, sent);
-  return plan_step(engine_spec(config), groups, device);
+  StepPlan plan = plan_step(engine_spec(config), groups, device);
+  if (sequence_lengths(config).size() > 1) plan.memory = plan_memory(config, groups, device);
+  return plan;
 }
 
 void require_foretold(const RunConfig& config, const RankGroups& groups, Device device,

@@ -27,9 +27,12 @@ struct EnginePlan : StepPlan {
 };
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device);
 
+// The memory of a run: of each class, the most that one of its sequence lengths takes.
+MemoryPlan plan_memory(const RunConfig& config, const RankGroups& groups, Device device);
+
 // The plan of a rank of a run that does not exist yet, as the trainer would make it, with planned
-// groups. The config's data degrees are settled; `device` may be an imagined GPU. Throws
-// ConfigError if the layout is impossible.
+// groups: a step of the first sequence length, and the memory of the run. The config's data degrees
+// are settled; `device` may be an imagined GPU. Throws ConfigError if the layout is impossible.
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank);
 
 // Throws Error with the classes that differ unless plan_of_rank foretells `plan`, which a rank in

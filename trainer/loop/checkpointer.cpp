@@ -37,12 +37,12 @@ void Checkpointer::start(const std::optional<checkpoint::Loaded>& from) {
   if (from) {
     committed_ = from->manifest.in_memory() ? from->manifest.parent.value_or(-1) : from->step;
   }
-  saver_.emplace(run_.folder.store, state_pieces(run_.engine), run_.writer.get(),
+  saver_.emplace(run_.folder.store, state_pieces(run_.engine()), run_.writer.get(),
                  retention(run_.config().checkpoint));
 }
 
 void Checkpointer::start_memory(std::int64_t step) {
-  memory_.start(state_pieces(run_.engine), step);
+  memory_.start(state_pieces(run_.engine()), step);
 }
 
 void Checkpointer::after_step(const TrainState& state, bool is_writing) {
@@ -99,7 +99,7 @@ checkpoint::Snapshot Checkpointer::snapshot(const TrainState& state) {
   checkpoint::Manifest& manifest = snapshot.manifest;
   write_state(state, run_.train_data, manifest);
   recovery_.write(manifest.scalars);
-  Engine& engine = run_.engine;
+  Engine& engine = run_.engine();
   if (engine.model().params().masters().dtype == DType::kF32) {
     engine.host_state().download(run_.stream);
     snapshot.add_digests = [](checkpoint::Manifest& complete) {

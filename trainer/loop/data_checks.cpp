@@ -42,13 +42,24 @@ std::optional<data::Sidecar> sidecar_of(const DataSource& source) {
   }
 }
 
-// The stages that start before a position, with their first samples.
-std::vector<std::pair<std::uint64_t, std::vector<DataSource>>> begun(const RunConfig& config,
-                                                                     std::uint64_t position) {
-  std::vector<std::pair<std::uint64_t, std::vector<DataSource>>> begun{{0, config.data.train}};
+// Everything that a stage can set, at a step.
+DataStage state_at(const RunConfig& config, std::int64_t step) {
+  DataStage state{step, config.data.train, config.training.seq_len, config.model.rope_scaling};
+  for (const DataStage& stage : config.data.stages) {
+    if (stage.from_step > step) continue;
+    if (!stage.train.empty()) state.train = stage.train;
+    if (stage.seq_len > 0) state.seq_len = stage.seq_len;
+    if (stage.rope_scaling) state.rope_scaling = stage.rope_scaling;
+  }
+  return state;
+}
+
+// The stages that start before a position.
+std::vector<DataStage> begun(const RunConfig& config, std::uint64_t position) {
+  std::vector<DataStage> begun{state_at(config, 1)};
   for (const DataStage& stage : config.data.stages) {
     const std::uint64_t first = first_sample_of_step(config, stage.from_step);
-    if (first < position) begun.emplace_back(first, stage.train);
+    if (first < position) begun.push_back(state_at(config, stage.from_step));
   }
   return begun;
 }
@@ -62,20 +73,26 @@ std::int64_t next_step(const RunConfig& config, std::uint64_t position) {
 // Config lines that keep the stages before `step` and append the new ones.
 std::string lines(const RunConfig& before, const RunConfig& after, std::int64_t step) {
   std::vector<DataSource> train = before.data.train;
+  std::int64_t seq_len = before.training.seq_len;
   std::vector<DataStage> stages;
   for (const DataStage& stage : before.data.stages) {
     if (stage.from_step < step) stages.push_back(stage);
   }
-  // The sources of the new config at that step.
-  std::vector<DataSource> wanted = after.data.train;
-  for (const DataStage& stage : after.data.stages) {
-    if (stage.from_step <= step) wanted = stage.train;
-  }
-  stages.push_back({step, wanted});
+  // What the new config changes at that step.
+  const DataStage was = state_at(before, step - 1);
+  DataStage wanted = state_at(after, step);
+  const bool is_longer = wanted.seq_len != was.seq_len;
+  const bool is_scaled = wanted.rope_scaling != was.rope_scaling;
+  if (wanted.train == was.train && (is_longer || is_scaled)) wanted.train.clear();
+  if (!is_longer) wanted.seq_len = 0;
+  if (!is_scaled) wanted.rope_scaling.reset();
+  stages.push_back(std::move(wanted));
   for (const DataStage& stage : after.data.stages) {
     if (stage.from_step > step) stages.push_back(stage);
   }
-  return say("  [data] train = ", to_toml(Slot(&train)),
+  const bool keeps_length = before.training.seq_len == after.training.seq_len;
+  return say(keeps_length ? "" : say("  [training] seq_len = ", to_toml(Slot(&seq_len)), "\n"),
+             "  [data] train = ", to_toml(Slot(&train)),
              "\n  [data] stages = ", to_toml(Slot(&stages)));
 }
 
@@ -137,8 +154,9 @@ void check_tokenizer(const RunConfig& config) {
 
 StageChange stage_change(const RunConfig& before, const RunConfig& after, std::uint64_t position) {
   StageChange change;
-  const bool same =
-      before.data.train == after.data.train && before.data.stages == after.data.stages;
+  const bool same = before.data.train == after.data.train &&
+                    before.data.stages == after.data.stages &&
+                    before.training.seq_len == after.training.seq_len;
   if (same || after.data.order == "megatron") return change;
   const std::vector<std::string>& keys = after.checkpoint.allow_changes;
   const bool is_listed =
@@ -150,7 +168,7 @@ StageChange stage_change(const RunConfig& before, const RunConfig& after, std::u
   if (change.allowed) return change;
   change.advice = "\nTo change it from here on,";
   if (!kept) {
-    change.advice += say(" keep the sources of the samples so far:\n",
+    change.advice += say(" keep the data of the samples so far:\n",
                          lines(before, after, next_step(after, position)), "\nand");
   }
   change.advice += " allow it: [checkpoint] allow_changes = [\"data.stages\"]";

@@ -16,10 +16,12 @@ double flops_of(const Tally& tally) {
 }  // namespace
 
 FlopsMeter::FlopsMeter(const EnginePlan& plan, Communicator& ranks, DType compute, Device device)
-    : issued_here_(flops_of(plan.issued)),
-      ranks_(ranks.size()),
-      compute_(compute),
-      device_(device) {
+    : ranks_(ranks.size()), compute_(compute), device_(device) {
+  follow(plan, ranks);
+}
+
+void FlopsMeter::follow(const EnginePlan& plan, Communicator& ranks) {
+  issued_here_ = flops_of(plan.issued);
   double sums[] = {flops_of(plan.useful), issued_here_};
   Stream stream;
   ranks.all_reduce(stream, host_tensor(std::span(sums)), Reduce::kSum);

@@ -11,6 +11,9 @@ class FlopsMeter {
   // Collective: sums the planned FLOPs of all ranks.
   FlopsMeter(const EnginePlan& plan, Communicator& ranks, DType compute, Device device);
 
+  // From here on steps are those of this plan. Collective.
+  void follow(const EnginePlan& plan, Communicator& ranks);
+
   // Measures this rank's peak, or takes the highest that the user's cache has for such a device.
   void measure_peak(int threads);
   double peak() const { return peak_; }              // FLOP/s of this rank
@@ -26,7 +29,7 @@ class FlopsMeter {
   double peak_of_step(double seconds, double fraction);
 
   double useful_ = 0, issued_ = 0;  // of a full step, all ranks
-  double issued_here_;              // of this rank
+  double issued_here_ = 0;          // of this rank
   int ranks_;
   DType compute_;
   Device device_;

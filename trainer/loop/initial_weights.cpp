@@ -59,7 +59,9 @@ NumericChanges model_changes(const RunConfig& there, const RunConfig& config) {
 
 RunConfig config_in(const Manifest& manifest, const fs::path& folder) {
   const std::string name = (folder / Manifest::kFileName).string() + " (config)";
-  return read_config({name, manifest.config, folder}, {}, Purpose::kInference).config;
+  const RunConfig config =
+      read_config({name, manifest.config, folder}, {}, Purpose::kInference).config;
+  return config_of_last_step(config, folder, manifest);
 }
 
 void require_upcycles(const ModelConfig& there, const ModelConfig& here, const fs::path& folder) {

@@ -64,7 +64,7 @@ void Recovery::accept(const StepOutcome& outcome, TrainState& state) {
   state.attempts = 0;
   state.step = outcome.step;
   state.samples += static_cast<std::uint64_t>(outcome.sequences);
-  state.tokens += outcome.sequences * run_.config().training.seq_len;
+  state.tokens += outcome.tokens;
   state.loss = result.loss;
   state.grad_norm = result.grad_norm;
 }

@@ -10,7 +10,7 @@ namespace trireme {
 void ReplicaComparison::start() {
   const std::int64_t interval = run_.config().elastic.replica_check_interval;
   if (interval == 0) return;
-  check_.emplace(run_.engine, run_.groups, run_.arenas.weights_in_common);
+  check_.emplace(run_.engine(), run_.groups, run_.arenas.weights_in_common);
   const std::uint64_t bytes = check_->bytes();
   run_.log.note(bytes > 0 ? fmt::format("replicas are compared every {} steps and before each "
                                         "checkpoint: {} of rank 0",

@@ -47,7 +47,7 @@ MismatchError in_keys(const MismatchError& error, const std::vector<checkpoint::
 TrainState Resumption::begin(RecoveryState& recovery) {
   checkpoint::Store& store = run_.folder.store;
   const std::string& how = run_.config().checkpoint.resume;
-  const std::vector<checkpoint::Piece> pieces = state_pieces(run_.engine);
+  const std::vector<checkpoint::Piece> pieces = state_pieces(run_.engine());
   if (how == "none") {
     if (const auto found = store.list(); !found.empty()) {
       throw CheckpointError(say(run_.folder.path.string(),
@@ -75,11 +75,11 @@ TrainState Resumption::begin(RecoveryState& recovery) {
 
 TrainState Resumption::start() {
   if (run_.config().checkpoint.initial_load_path.empty()) {
-    run_.engine.model().params().initialize(static_cast<std::uint64_t>(run_.config().job.seed));
+    run_.engine().model().params().initialize(static_cast<std::uint64_t>(run_.config().job.seed));
   } else {
-    weights_from_ = load_initial_weights(run_.config(), run_.engine, *run_.groups.all);
+    weights_from_ = load_initial_weights(run_.config(), run_.engine(), *run_.groups.all);
   }
-  run_.engine.model().optimizer().start_average(run_.engine.stream());
+  run_.engine().model().optimizer().start_average(run_.engine().stream());
   not_comparable_ = "the run starts";
   TrainState state;
   state.left_out = data::LeftOut(run_.config().data.skip);
@@ -88,7 +88,7 @@ TrainState Resumption::start() {
 
 std::optional<checkpoint::Loaded> Resumption::roll_back(TrainState& state,
                                                         RecoveryState& recovery) {
-  auto from = run_.folder.store.load_newest(state_pieces(run_.engine), kMatchOfState);
+  auto from = run_.folder.store.load_newest(state_pieces(run_.engine()), kMatchOfState);
   if (!from) return from;
   memory_.forget();
   state = resume_from(*from);
@@ -98,7 +98,7 @@ std::optional<checkpoint::Loaded> Resumption::roll_back(TrainState& state,
 
 // After its pieces have been read.
 TrainState Resumption::resume_from(const checkpoint::Loaded& from) {
-  Engine& engine = run_.engine;
+  Engine& engine = run_.engine();
   engine.host_state().upload(engine.stream());
   average_starts_ = run_.config().training.ema > 0 && !has_average(from.manifest);
   if (average_starts_) engine.model().optimizer().start_average(engine.stream());

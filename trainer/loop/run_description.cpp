@@ -8,6 +8,7 @@
 #include "model/device/devices.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
+#include "trainer/config/sequence_length.h"
 
 namespace trireme {
 namespace {
@@ -52,8 +53,9 @@ std::vector<Console::Row> rows_of(const RunConfig& config, const EngineSpec& spe
                                   const EnginePlan& plan, const RunFacts& facts) {
   const TrainingConfig& training = config.training;
   const std::int64_t steps = total_steps(config);
-  const auto tokens_of_step = static_cast<double>(tokens_per_step(config));
-  const char* const up_to = training.rampup_batch_size.empty() ? "" : "up to ";
+  const auto tokens_of_step = static_cast<double>(tokens_per_step(spec));
+  const bool has_lengths = sequence_lengths(config).size() > 1;
+  const char* const up_to = training.rampup_batch_size.empty() && !has_lengths ? "" : "up to ";
   return {
       {"run folder", facts.folder.string()},
       {"model", fmt::format("{}, {} parameters{}", name_of_model(config), grouped(plan.parameters),
@@ -62,12 +64,12 @@ std::vector<Console::Row> rows_of(const RunConfig& config, const EngineSpec& spe
       {"device", fmt::format("{}, {:.0f} GFLOP/s measured on a matrix product",
                              device_text(config, facts), facts.matrix_peak * 1e-9)},
       {"batch", fmt::format("{} of {} = {} of {}", counted(training.global_batch_size, "sequence"),
-                            counted(training.seq_len, "token"),
+                            counted(spec.training.seq_len, "token"),
                             counted(spec.micro_batches, "micro-batch"), training.local_batch_size)},
-      {"steps", fmt::format("{} of {}{} tokens, {} tokens in total", steps, up_to,
-                            grouped(tokens_per_step(config)),
-                            human_count(static_cast<double>(
-                                sequences_before_step(training, steps + 1) * training.seq_len)))},
+      {"steps",
+       fmt::format("{} of {}{} tokens, {} tokens in total", steps, up_to,
+                   grouped(training.global_batch_size * longest_seq_len(config)),
+                   human_count(static_cast<double>(tokens_before_step(config, steps + 1))))},
       {"data", fmt::format("{} tokens, {} samples per epoch", grouped(facts.training_tokens),
                            grouped(facts.samples_per_epoch))},
       {"memory",
@@ -114,6 +116,7 @@ RunDescription describe_run(const RunConfig& config, const EngineSpec& spec, con
                  {"host_memory_plan_bytes", plan.memory.host_total()}};
   if (!config.training.rampup_batch_size.empty())
     run.rows.emplace_back("ramp", ramp_text(config.training));
+  if (sequence_lengths(config).size() > 1) run.rows.emplace_back("stages", lengths_text(config));
   if (groups.all->size() > 1) insert_layout(run.rows, config, groups, facts);
   if (spec.precision == MatmulPrecision::kFloat8) {
     run.rows.emplace_back("products",

@@ -27,8 +27,10 @@ std::string drawing(const Schedule& schedule, const Timeline& timeline) {
 }
 
 RunDescription describe(RunContext& run, const TrainState& state, const Timeline& timeline) {
+  EnginePlan plan = run.stage().plan;
+  plan.memory = run.memory;
   RunDescription description = describe_run(
-      run.config(), run.spec, run.plan, run.groups,
+      run.config(), run.stage().spec, plan, run.groups,
       {.folder = run.folder.path,
        .device = run.stream.device(),
        .ranks_on_device = run.world.ranks_on_device(),
@@ -37,17 +39,17 @@ RunDescription describe(RunContext& run, const TrainState& state, const Timeline
        .flops_per_step = run.flops.useful_of_step(),
        .bubble = timeline.idle_fraction(),
        .bubble_overhead = timeline.overhead(),
-       .layers_per_stage = run.plan.layers_per_stage,
+       .layers_per_stage = plan.layers_per_stage,
        .weights = state.weights,
        .training_tokens = static_cast<std::int64_t>(run.train_data.total_tokens()),
        .samples_per_epoch = static_cast<std::int64_t>(run.train_data.samples_per_epoch())});
   auto& [rows, details] = description;
   details["incarnation"] = run.folder.incarnation;
   if (run.stream.on_cuda())
-    rows.emplace_back("attention",
-                      attention_kernels(run.spec, run.groups.tensor->size(), run.stream.device()));
+    rows.emplace_back("attention", attention_kernels(run.stage().spec, run.groups.tensor->size(),
+                                                     run.stream.device()));
   if (run.config().job.cuda_graphs) {
-    const std::string why = no_graph_because(run.spec, run.groups, run.stream.device());
+    const std::string why = no_graph_because(run.stage().spec, run.groups, run.stream.device());
     rows.emplace_back("CUDA graphs", why.empty()
                                          ? "forward and backward of micro-batches are replayed"
                                          : "not used: " + why);
@@ -153,15 +155,15 @@ void RunReporter::announce(const TrainState& state, const Checkpointer& checkpoi
                            const inject::ParameterInjections& injections) {
   RunLog& log = run_.log;
   const bool resumes = resumption_.from().has_value();
-  const Timeline timeline = predicted_timeline(run_.engine.schedule());
+  const Timeline timeline = predicted_timeline(run_.engine().schedule());
   RunDescription description = describe(run_, state, timeline);
   if (const auto bytes = checkpoints.snapshot_bytes()) describe_snapshot(description, *bytes);
   describe_origin(description, resumption_, run_.config());
-  describe_compression(description, run_.engine.model().compression(),
+  describe_compression(description, run_.engine().model().compression(),
                        std::string(name_of_value(run_.config().parallelism.compression.method)),
                        resumes);
   log.banner(resumes ? "trireme resumes" : "trireme starts", description.rows);
-  if (const std::string text = drawing(run_.engine.schedule(), timeline); !text.empty()) {
+  if (const std::string text = drawing(run_.engine().schedule(), timeline); !text.empty()) {
     log.note("\n" + text);
   }
   log.event(resumes ? "resume" : "start", state.step, description.details);
@@ -179,7 +181,7 @@ void RunReporter::after_step(const StepOutcome& outcome, const TrainState& state
   compare_first_step(outcome, status);
   StepMetrics metrics = metrics_of(outcome, state, status, seconds);
   trace_.after_step(state.step);
-  run_.evaluations.after_step({run_.engine, run_.groups, run_.log}, metrics);
+  run_.stage().evaluations.after_step({run_.engine(), run_.groups, run_.log}, metrics);
   run_.recorder().enter(Phase::kReport);
   if (status.gemm_choices_changed) gemm_choices_.share(state.step);
   const double start = seconds_now();
@@ -205,7 +207,7 @@ void RunReporter::compare_first_step(const StepOutcome& outcome, const RunStatus
                                     .skips = recovery_.guard.skips(),
                                     .rollbacks = recovery_.guard.rollbacks()},
                           .products_chosen = status.gemm_choices_changed,
-                          .norm_compares = !run_.engine.model().compression().has_residuals()},
+                          .norm_compares = !run_.engine().model().compression().has_residuals()},
                          run_.config().training.dtype, run_.log);
   }
   self_check_.reset();
@@ -217,7 +219,7 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
   const double fraction =
       static_cast<double>(outcome.sequences) / static_cast<double>(training.global_batch_size);
   const auto [mfu, hfu] = run_.flops.utilization(seconds, fraction);
-  const auto tokens = static_cast<double>(outcome.sequences * training.seq_len);
+  const auto tokens = static_cast<double>(outcome.tokens);
   StepMetrics metrics{.step = outcome.step,
                       .tokens = state.tokens,
                       .loss = outcome.result.loss,
@@ -269,7 +271,7 @@ LedgerStep RunReporter::ledger_step(const StepOutcome& outcome, const RunStatus&
           .samples = outcome.samples,
           .left_out = outcome.left_out,
           .sequences = outcome.sequences,
-          .tokens = outcome.sequences * run_.config().training.seq_len,
+          .tokens = outcome.tokens,
           .hash = outcome.hash,
           .loss = outcome.result.loss,
           .grad_norm = outcome.result.grad_norm,

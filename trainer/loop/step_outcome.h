@@ -15,7 +15,7 @@ struct StepOutcome {
   std::int64_t attempt = 1;                 // at this step, from 1
   data::SampleRange samples;                // of the training order
   std::vector<data::SampleRange> left_out;  // samples since the step before, not trained on
-  std::int64_t sequences = 0;               // trained on
+  std::int64_t sequences = 0, tokens = 0;   // trained on
   std::uint64_t hash = 0;                   // the sum of their sample_hash
   double lr = 0;
   double loss_scale = 1;

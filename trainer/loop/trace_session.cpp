@@ -9,8 +9,12 @@ namespace trireme {
 void TraceSession::start() {
   if (!run_.config().metrics.trace) return;
   trace_.emplace(run_.folder.path, run_.groups, run_.config().metrics.trace_steps);
-  run_.engine.observe(&*trace_);
+  run_.engine().observe(&*trace_);
   run_.world.observe(&*trace_);
+}
+
+void TraceSession::follow_engine() {
+  if (trace_) run_.engine().observe(&*trace_);
 }
 
 void TraceSession::begin_step(std::int64_t step) {
@@ -31,7 +35,7 @@ void TraceSession::end(std::int64_t step) {
   log.note("traced the first steps: open trace-*.json in ui.perfetto.dev");
   const auto [bubble, hidden] = trace_->shares();
   if (bubble) {
-    const double predicted = predicted_timeline(run_.engine.schedule()).idle_fraction();
+    const double predicted = predicted_timeline(run_.engine().schedule()).idle_fraction();
     log.note(
         fmt::format("pipeline bubble: {:.1f} % measured (median), {:.1f} % predicted for "
                     "equal stages",
@@ -45,7 +49,7 @@ void TraceSession::end(std::int64_t step) {
                     100 * *hidden));
     log.event("hidden_communication", step, {{"measured", *hidden}});
   }
-  run_.engine.observe(nullptr);
+  run_.engine().observe(nullptr);
   run_.world.observe(nullptr);
   trace_.reset();
 }

@@ -13,6 +13,8 @@ class TraceSession {
   explicit TraceSession(RunContext& run) : run_(run) {}
 
   void start();
+  // The engine is another one.
+  void follow_engine();
   void begin_step(std::int64_t step);
   // Runs `work` as a named span of the step.
   template <class Work>

@@ -45,11 +45,13 @@ TrainRun::TrainRun(LoadedConfig loaded, World& world, Device device, int threads
       checkpoints_(run_, recovery_state_, memory_, replicas_),
       reporter_(run_, recovery_state_, resumption_, trace_, gemm_choices_),
       recovery_(run_, recovery_state_, resumption_, checkpoints_, reporter_),
+      stages_(run_, trace_),
       trainer_(run_, recovery_state_, trace_, injections_) {}
 
 ExitCode TrainRun::run() {
   start();
   while (state_.step < run_.total_steps && status_.signal == 0) {
+    stages_.before_step(state_);
     const StepOutcome outcome = trainer_.step(state_);
     recovery_.judge(outcome, state_);
     status_ = agree_on_status();
@@ -66,18 +68,19 @@ ExitCode TrainRun::run() {
 }
 
 void TrainRun::start() {
-  injections_.check(run_.engine.model().whole(), run_.engine.model().params(), run_.team);
+  injections_.check(run_.engine().model().whole(), run_.engine().model().params(), run_.team);
   run_.keep_flight_recorder();
   const EventsLog::Details preflight = preflight_at_start(run_);
   gemm_choices_.load();
   run_.recorder().enter(Phase::kLoad);
   if (!run_.data_verified.empty()) run_.log.note(run_.data_verified);
   state_ = resumption_.begin(recovery_state_);
+  run_.enter_stage(state_.position(), state_.step);
   run_.recorder().enter(Phase::kStart);
   checkpoints_.start(resumption_.from());
   reporter_.start_self_check(state_);
   if (state_.weights.empty()) {
-    state_.weights = weights_hash_text(run_.engine, *run_.groups.all);
+    state_.weights = weights_hash_text(run_.engine(), *run_.groups.all);
   }
   reporter_.open_log(resumption_.from() ? "resume" : "start", state_);
   if (run_.leads()) replace_text(run_.folder.path / "config.toml", effective_toml(run_.loaded));
@@ -94,12 +97,10 @@ void TrainRun::start() {
 
 RunStatus TrainRun::agree_on_status() {
   const bool lost_lease = run_.leads() && !run_.folder.store.holds_lease();
-  double most[] = {static_cast<double>(signals_.asked()),
-                   gemm_choices_.changed() ? 1.0 : 0.0,
-                   static_cast<double>(run_.arenas.peaks().total()),
-                   static_cast<double>(process_memory().peak_bytes),
-                   checkpoints_.is_writing() ? 1.0 : 0.0,
-                   lost_lease ? 1.0 : 0.0};
+  double most[] = {
+      static_cast<double>(signals_.asked()),   gemm_choices_.changed() ? 1.0 : 0.0,
+      static_cast<double>(run_.memory_peak()), static_cast<double>(process_memory().peak_bytes),
+      checkpoints_.is_writing() ? 1.0 : 0.0,   lost_lease ? 1.0 : 0.0};
   Stream stream;
   run_.groups.all->all_reduce(stream, host_tensor(std::span(most)), Reduce::kMax);
   require_lease(most[5] != 0);

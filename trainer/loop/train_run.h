@@ -10,6 +10,7 @@
 #include "trainer/loop/resumption.h"
 #include "trainer/loop/run_context.h"
 #include "trainer/loop/run_reporter.h"
+#include "trainer/loop/stage_switch.h"
 #include "trainer/loop/step_outcome.h"
 #include "trainer/loop/trace_session.h"
 #include "trainer/loop/train_state.h"
@@ -47,6 +48,7 @@ class TrainRun {
   Checkpointer checkpoints_;
   RunReporter reporter_;
   Recovery recovery_;
+  StageSwitch stages_;
   Trainer trainer_;
 };
 

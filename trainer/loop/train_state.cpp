@@ -6,6 +6,7 @@
 
 #include "model/base/hex.h"
 #include "model/base/json.h"
+#include "trainer/config/sequence_length.h"
 #include "trainer/engine/weights_hash.h"
 
 namespace trireme {
@@ -163,6 +164,16 @@ TrainState read_state(const checkpoint::Loaded& loaded) {
       std::isfinite(state.grad_norm) && state.grad_norm >= 0,
       say("digests.grad_norm = ", state.grad_norm, " is not a finite number of at least 0"));
   return state;
+}
+
+RunConfig config_of_last_step(const RunConfig& config, const std::filesystem::path& folder,
+                              const checkpoint::Manifest& manifest) {
+  const std::vector<SequenceLength> lengths = sequence_lengths(config);
+  if (lengths.size() == 1) return config;
+  const std::uint64_t end =
+      read_state({.step = manifest.step, .folder = folder, .manifest = manifest, .rejected = {}})
+          .end();
+  return with_length(config, length_of(lengths, end == 0 ? 0 : end - 1));
 }
 
 void RecoveryState::write(nlohmann::json& scalars) const {

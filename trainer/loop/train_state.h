@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,6 +71,10 @@ checkpoint::Snapshot initial_snapshot(std::string config);
 void write_state(const TrainState& state, const data::SampleSource& source,
                  checkpoint::Manifest& manifest);
 TrainState read_state(const checkpoint::Loaded& loaded);
+// `config` of a run as it was in the last step of its checkpoint: with the sequence length and
+// rope_scaling of that step (sequence_length.h).
+RunConfig config_of_last_step(const RunConfig& config, const std::filesystem::path& folder,
+                              const checkpoint::Manifest& manifest);
 // Throws CheckpointError unless the engine's weights have the hash stored in the checkpoint.
 void require_weights(const checkpoint::Loaded& loaded, Engine& engine, Communicator& ranks);
 // Whether it has the exponential average of its weights.

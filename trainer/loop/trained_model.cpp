@@ -1,5 +1,7 @@
 #include "trainer/loop/trained_model.h"
 
+#include <algorithm>
+
 #include "checkpoint/huggingface/model_folder.h"
 #include "checkpoint/store/store.h"
 #include "data/open_tokens.h"
@@ -67,11 +69,16 @@ TrainedModel open_trained_model(const std::filesystem::path& run_or_checkpoint, 
   model.average = average;
   model.step = manifest.step;
   model.tokenizer_hash = manifest.tokenizer;
-  model.config =
+  const RunConfig config =
       read_config({(model.folder / checkpoint::Manifest::kFileName).string() + " (config)",
                    manifest.config, model.folder},
                   overrides, Purpose::kInference)
           .config;
+  model.config = config_of_last_step(config, model.folder, manifest);
+  const bool has_own_rope =
+      std::any_of(overrides.begin(), overrides.end(),
+                  [](const Override& one) { return one.key.starts_with("model.rope_scaling"); });
+  if (has_own_rope) model.config.model.rope_scaling = config.model.rope_scaling;
   return model;
 }
 

@@ -23,6 +23,7 @@ StepOutcome Trainer::step(TrainState& state) {
       .samples = samples,
       .left_out = state.left_out.inside({state.end(), samples.end}).ranges(),
       .sequences = sequences,
+      .tokens = sequences * run_.stage().length.seq_len,
       .hash = 0,
       .lr = learning_rate(config.lr_scheduler, config.optimizer.lr, number, run_.total_steps),
       .loss_scale = recovery_.scaler.scale(),
@@ -37,22 +38,23 @@ StepOutcome Trainer::step(TrainState& state) {
   outcome.traced = trace_.end_step();
   if (!outcome.result.applied) return outcome;
   if (injections_.weight) {
-    injections_.weight->apply(run_.stream, run_.engine.model().params(), run_.team.rank(), number);
+    injections_.weight->apply(run_.stream, run_.engine().model().params(), run_.team.rank(),
+                              number);
   }
   require_plan_holds();
   return outcome;
 }
 
 Filled Trainer::fill_batch(const TrainState& state, std::int64_t step) {
-  run_.engine.take_micro_batches(micro_batches_of_step(run_.config(), step));
-  const Filled filled = fill_step(run_.engine, run_.groups, run_.train_data, state.samples,
+  run_.engine().take_micro_batches(micro_batches_of_step(run_.config(), step));
+  const Filled filled = fill_step(run_.engine(), run_.groups, run_.train_data, state.samples,
                                   UINT64_MAX, state.left_out);
   if (filled.valid > 0) return filled;
   throw on_all_ranks(DataError(say("step ", step, " has no token to predict")));
 }
 
 Engine::StepResult Trainer::train(const StepOutcome& outcome, std::int64_t valid_tokens) {
-  Engine& engine = run_.engine;
+  Engine& engine = run_.engine();
   engine.scale_loss(outcome.loss_scale);
   trace_.part("gradients", [&] { engine.queue_gradients(valid_tokens, outcome.step); });
   if (injections_.gradient) {
@@ -71,8 +73,8 @@ Engine::StepResult Trainer::train(const StepOutcome& outcome, std::int64_t valid
 
 void Trainer::require_plan_holds() const {
   const MemoryPlan actual = run_.arenas.peaks();
-  if (actual == run_.plan.memory) return;
-  throw Error("the memory plan does not hold: " + differences(run_.plan.memory, actual));
+  if (actual == run_.stage().plan.memory) return;
+  throw Error("the memory plan does not hold: " + differences(run_.stage().plan.memory, actual));
 }
 
 }  // namespace trireme

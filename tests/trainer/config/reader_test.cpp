@@ -308,13 +308,30 @@ TEST(reader, stages_of_the_data_are_read_as_lists_and_as_tables) {
   EXPECT_THAT(of("3"), HasSubstr("must be a list, [{ from_step = 1000, train = [...] }, ...]"));
   EXPECT_THAT(of("[3]"), HasSubstr("data.stages[0] = 3: must be a table"));
   EXPECT_THAT(of("[{ from_step = 5 }]"), HasSubstr("data.stages[0]"));
-  EXPECT_THAT(of("[{ from_step = 5 }]"), HasSubstr("needs train"));
+  EXPECT_THAT(of("[{ from_step = 5 }]"), HasSubstr("it needs train, seq_len or rope_scaling"));
+  EXPECT_THAT(of("[{ from_step = 5, train = [] }]"), HasSubstr("no training data"));
   EXPECT_THAT(of("[{ from_step = 1, train = [{ path = 'a' }] }]"),
               HasSubstr("data.stages[0].from_step = 1: must be between 2 and"));
   EXPECT_THAT(of("[{ from_step = 5, train = [{ path = 'a', weights = 3 }] }]"),
               HasSubstr("data.stages[0].train[0].weights = 3: unknown key; did you mean weight?"));
   EXPECT_THAT(of("[{ fromstep = 5, train = [{ path = 'a' }] }]"),
               HasSubstr("did you mean from_step?"));
+}
+
+TEST(reader, stages_may_change_sequences_and_rope_scaling_instead_of_the_data) {
+  const char* const text =
+      "[{ from_step = 9, seq_len = 2048, rope_scaling = { rope_type = \"yarn\", factor = 2.0, "
+      "original_max_position_embeddings = 1024 } }, { from_step = 20, rope_scaling = { rope_type = "
+      "\"default\" } }]";
+  RunConfig config = read(kGood, {{"data.stages", text}}).config;
+  const RopeScaling yarn{
+      .type = RopeScaling::Type::kYarn, .factor = 2, .original_max_position_embeddings = 1024};
+  const std::vector<DataStage> stages{{9, {}, 2048, yarn}, {20, {}, 0, RopeScaling()}};
+  EXPECT_EQ(config.data.stages, stages);
+  EXPECT_EQ(to_toml(Slot(&config.data.stages)), text);
+  EXPECT_EQ(parse_stages(text), stages);
+  EXPECT_EQ(parse_stages("[{ from_step = "), std::nullopt);
+  EXPECT_EQ(parse_stages("[{ from_step = 9 }]"), std::nullopt);
 }
 
 TEST(reader, validation_sets_have_names_and_questions_are_paths) {

@@ -53,6 +53,20 @@ TEST(stage_change, of_what_was_trained_on_is_refused_with_the_lines_that_keep_it
                         "{ from_step = 12, train = [{ path = \"/c\", weight = 1.0 }] }]"));
 }
 
+TEST(stage_change, tells_how_to_change_the_length_of_sequences) {
+  const Override longer{"training.seq_len", "2048"};
+  EXPECT_THAT(change({}, {longer}, 41).advice,
+              HasSubstr("  [training] seq_len = 1024\n"
+                        "  [data] train = [{ path = \"/home/me/text\", weight = 1.0 }]\n"
+                        "  [data] stages = [{ from_step = 12, seq_len = 2048 }]"));
+  const Override stage{"data.stages", "[{ from_step = 11, seq_len = 2048 }]"};
+  const Override other{"data.stages", "[{ from_step = 11, seq_len = 4096 }]"};
+  EXPECT_TRUE(change({}, {stage, kListed}, 40).allowed);
+  EXPECT_TRUE(change({stage}, {other, kListed}, 40).allowed);
+  EXPECT_FALSE(change({stage}, {other, kListed}, 41).allowed);
+  EXPECT_FALSE(change({stage}, {kListed}, 41).allowed);
+}
+
 TEST(stage_change, counts_the_samples_of_shorter_steps) {
   const Override ramp{"training.rampup_batch_size", "[[1, 1], [5, 2], [8, 4]]"};
   // Steps 1 to 10 have 4 + 6 + 12 samples.

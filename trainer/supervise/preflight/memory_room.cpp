@@ -47,7 +47,7 @@ std::string identity_of(const RunConfig& config) {
 
 Figures measure_memory(const RunConfig& config, const World& world, const RankGroups& groups,
                        Device device) {
-  const MemoryPlan plan = plan_engine(engine_spec(config), groups, device).memory;
+  const MemoryPlan plan = plan_memory(config, groups, device);
   const std::size_t available = available_memory(device, world.ranks_on_device());
   require_fit(config, device, plan, available);
   require_host_memory(config, device, plan, available_memory({}, world.local_size()));

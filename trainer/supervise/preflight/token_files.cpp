@@ -12,10 +12,10 @@ namespace {
 // Reads samples spread over the epoch through the training code path.
 void look_into(const data::SampleSource& source) {
   constexpr std::uint64_t kSamples = 16;
-  const data::SequenceBuffer row(source.sequence().seq_len);
   const std::uint64_t count = source.samples_per_epoch();
   for (std::uint64_t i = 0; i < std::min(count, kSamples); ++i) {
     const std::uint64_t sample = i * (count / std::min(count, kSamples));
+    const data::SequenceBuffer row(source.seq_len(sample));
     source.fill(sample, row.batch());
     for (const std::int32_t id : row.batch().ids) {
       if (id >= 0 && id < source.sequence().vocab_size) continue;

@@ -12,6 +12,8 @@
 #include "model/base/error.h"
 #include "model/base/json.h"
 #include "trainer/config/batch_size.h"
+#include "trainer/config/reader.h"
+#include "trainer/config/sequence_length.h"
 #include "trainer/engine/computation.h"
 #include "trainer/tools/audit/windows.h"
 
@@ -39,20 +41,36 @@ std::optional<std::int64_t> number_in(const Computation& computation, const char
   return number;
 }
 
-// Sequences of a step; nullopt if unknown.
-std::optional<std::int64_t> sequences_in(const Computation& computation, std::int64_t step) {
+// The batch sizes; nullopt if unknown.
+std::optional<TrainingConfig> batches_in(const Computation& computation) {
   const auto batch = number_in(computation, "training.global_batch_size");
-  const auto found = computation.find(kRampup);
-  if (!batch || found == computation.end()) return batch;
+  if (!batch) return std::nullopt;
   TrainingConfig training;
   training.global_batch_size = *batch;
+  const auto found = computation.find(kRampup);
+  if (found == computation.end()) return training;
   // The pairs have the syntax of JSON.
   const auto ramp = valid_json<std::vector<std::array<std::int64_t, 2>>>(found->second);
   if (!ramp) return std::nullopt;
   for (const auto& [sequences, steps] : *ramp) {
     training.rampup_batch_size.push_back({sequences, steps});
   }
-  return sequences_of_step(training, step);
+  return training;
+}
+
+// Tokens of a sequence that starts a step of these batch sizes; nullopt if unknown.
+std::optional<std::int64_t> seq_len_in(const Computation& computation,
+                                       const TrainingConfig& training, std::uint64_t sample) {
+  const auto length = number_in(computation, "training.seq_len");
+  const auto found = computation.find("data.stages");
+  if (!length || found == computation.end()) return length;
+  RunConfig config;
+  config.training = training;
+  config.training.seq_len = *length;
+  auto stages = parse_stages(found->second);
+  if (!stages) return std::nullopt;
+  config.data.stages = std::move(*stages);
+  return length_of(sequence_lengths(config), sample).seq_len;
 }
 
 // Error-feedback residuals of gradient compression are not part of checkpoints.
@@ -193,18 +211,20 @@ bool Follower::is_in_order(std::int64_t number, const LedgerStep& step) {
 }
 
 void Follower::check_shape(std::int64_t number, const LedgerStep& step) {
-  const auto batch = sequences_in(begin_->computation, step.step);
-  const auto length = number_in(begin_->computation, "training.seq_len");
-  if (batch && *batch != step.sequences) {
+  const std::optional<TrainingConfig> batches = batches_in(begin_->computation);
+  if (!batches) return;
+  const std::int64_t batch = sequences_of_step(*batches, step.step);
+  const auto length = seq_len_in(begin_->computation, *batches, step.samples.first);
+  if (batch != step.sequences) {
     const auto ramp = begin_->computation.find(kRampup);
     const bool has_ramp = ramp != begin_->computation.end() && ramp->second != "[]";
     find(number, step.step,
          say("it has ", step.sequences, " sequences, but its incarnation's ",
              has_ramp ? say(kRampup, " = ", ramp->second, " requires ")
                       : std::string("training.global_batch_size is "),
-             *batch));
-  } else if (batch && length && *batch * *length != step.tokens) {
-    find(number, step.step, say("it has ", step.tokens, " tokens, not ", *batch, " x ", *length));
+             batch));
+  } else if (length && batch * *length != step.tokens) {
+    find(number, step.step, say("it has ", step.tokens, " tokens, not ", batch, " x ", *length));
   }
 }
 

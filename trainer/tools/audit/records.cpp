@@ -112,7 +112,7 @@ void read_starts(const fs::path& run, Records& records, Findings& findings) {
 void read_left_out(const fs::path& run, Records& records, Findings& findings) {
   for_each_object(run, kEvents, findings, [&](std::int64_t, const json& object) {
     const auto name = object.at("event").get<std::string>();
-    if (name == "skip") {
+    if (name == "skip" || name == "stage_skip") {
       records.left_out.push_back(
           {object.at("step").get<std::int64_t>(), range_of(object, "samples")});
     } else if (name == "rollback") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -33,13 +34,14 @@ bool is_sound(const LedgerStep& step) {
 
 class Hasher {
  public:
-  explicit Hasher(const data::SampleSource& source)
-      : source_(source), row_(source.sequence().seq_len) {}
+  explicit Hasher(const data::SampleSource& source) : source_(source) {}
   std::uint64_t operator()(const LedgerStep& step) {
     std::uint64_t hash = 0;
     for_each_sample(step, [&](std::uint64_t sample) {
-      source_.fill(sample, row_.batch());
-      hash += data::sample_hash(sample, row_.batch().ids, row_.batch().targets);
+      const std::int64_t seq_len = source_.seq_len(sample);
+      if (!row_ || row_->batch().seq_len != seq_len) row_.emplace(seq_len);
+      source_.fill(sample, row_->batch());
+      hash += data::sample_hash(sample, row_->batch().ids, row_->batch().targets);
       ++samples;
     });
     return hash;
@@ -48,7 +50,7 @@ class Hasher {
 
  private:
   const data::SampleSource& source_;
-  const data::SequenceBuffer row_;
+  std::optional<data::SequenceBuffer> row_;  // of the last sample's length
 };
 
 void find_windows_used_twice(const Lineage& lineage, const data::SampleSource& source,
@@ -155,7 +157,12 @@ Recount recount(const Records& records, const Lineage& lineage, const data::Samp
   Recount recount{.read = hash.samples, .of_source = {}};
   const std::vector<std::uint64_t> taken = follow_sources(lineage, source, findings);
   for (std::size_t i = 0; i < taken.size(); ++i) {
-    recount.of_source.emplace_back(source.source(i).prefix.filename().string(), taken[i]);
+    const std::int64_t seq_len = source.seq_len_of(i);
+    const bool is_first = seq_len == source.sequence().seq_len;
+    recount.of_source.emplace_back(
+        source.source(i).prefix.filename().string() +
+            (is_first ? "" : say(" in sequences of ", seq_len, " tokens")),
+        taken[i]);
   }
   return recount;
 }

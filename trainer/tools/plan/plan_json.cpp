@@ -124,6 +124,12 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
         {"planned_rows", plan.experts->planned},    {"most_rows", plan.experts->most},
         {"most_rounds", plan.experts->most_rounds}, {"imbalance", plan.experts->imbalance}};
   }
+  for (const LengthPlan& stage : plan.lengths) {
+    json["stages"].push_back({{"from_step", stage.length.from_step},
+                              {"seq_len", stage.length.seq_len},
+                              {"step_seconds", stage.seconds},
+                              {"most_bytes", stage.device_bytes}});
+  }
   if (plan.saving) {
     json["saving"] = {
         {"save_seconds", plan.saving->save},   {"save_seconds_are", plan.saving->from},

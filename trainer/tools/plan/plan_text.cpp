@@ -105,6 +105,16 @@ std::string experts_text(const ExpertPlan& experts) {
          fmt::format("with {:.4g} times the mean load on the busiest rank", experts.imbalance);
 }
 
+std::string stages_text(const RunPlan& plan) {
+  std::string text;
+  for (const LengthPlan& stage : plan.lengths) {
+    text += fmt::format("{}{} from step {} on: {} per step, {}", text.empty() ? "" : "; ",
+                        counted(stage.length.seq_len, "token"), stage.length.from_step,
+                        human_duration(stage.seconds), human_bytes(stage.device_bytes));
+  }
+  return text + "; the rows above are of the first, but for memory, run and tokens";
+}
+
 std::string loss_text(const RunPlan& plan) {
   std::string text;
   for (const LossFit& fit : kLossFits) {
@@ -178,6 +188,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
   }
   if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
+  if (!plan.lengths.empty()) rows.emplace_back("stages", stages_text(plan));
   if (plan.saving) rows.emplace_back("save", saving_text(plan, options));
   return rows;
 }

@@ -98,15 +98,28 @@ SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
   return saving;
 }
 
-// Steps of a smaller batch are shorter but less efficient, so each batch size is estimated.
-double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, double imbalance,
-                      double of_full_step) {
-  const std::int64_t end = total_steps(config) + 1;
-  std::int64_t begin = 1;
+std::vector<LengthPlan> lengths_of(const RunConfig& config, const DeviceProfile& profile,
+                                   Device device, double imbalance) {
+  std::vector<LengthPlan> all;
+  const std::vector<SequenceLength> lengths = sequence_lengths(config);
+  if (lengths.size() == 1) return all;
+  for (const SequenceLength& length : lengths) {
+    const RunConfig steps = with_length(config, length);
+    all.push_back({.length = length,
+                   .seconds = estimate_step(workload_of(steps, imbalance), profile).seconds,
+                   .device_bytes = plan_layout(steps, device).most_device_bytes()});
+  }
+  return all;
+}
+
+// Of the steps [begin, end), of one sequence length. Those of a smaller batch are shorter but less
+// efficient, so each batch size is estimated.
+double seconds_of_steps(const RunConfig& config, const DeviceProfile& profile, double imbalance,
+                        double of_full_step, std::int64_t begin, std::int64_t end) {
   double seconds = 0;
   const std::vector<BatchSize>& ramp = config.training.rampup_batch_size;
   for (std::size_t i = 0; i + 1 < ramp.size(); ++i) {
-    const std::int64_t until = std::min(ramp[i + 1].from_step, end);
+    const std::int64_t until = std::clamp(ramp[i + 1].from_step, begin, end);
     RunConfig shorter = config;
     shorter.training.global_batch_size = ramp[i].sequences;
     seconds += static_cast<double>(until - begin) *
@@ -114,6 +127,23 @@ double seconds_of_run(const RunConfig& config, const DeviceProfile& profile, dou
     begin = until;
   }
   return seconds + static_cast<double>(end - begin) * of_full_step;
+}
+
+double seconds_of_run(const RunPlan& plan, double imbalance) {
+  const std::int64_t end = total_steps(plan.config) + 1;
+  if (plan.lengths.empty()) {
+    return seconds_of_steps(plan.config, plan.device, imbalance, plan.estimate.seconds, 1, end);
+  }
+  double seconds = 0;
+  for (std::size_t i = 0; i < plan.lengths.size(); ++i) {
+    const auto& [length, of_full_step, bytes] = plan.lengths[i];
+    const bool is_last = i + 1 == plan.lengths.size();
+    const std::int64_t until = is_last ? end : std::min(plan.lengths[i + 1].length.from_step, end);
+    if (length.from_step >= until) continue;
+    seconds += seconds_of_steps(with_length(plan.config, length), plan.device, imbalance,
+                                of_full_step, length.from_step, until);
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -138,7 +168,8 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
                .estimate = {},
                .traffic = {},
                .experts = experts_of(config, imbalance),
-               .saving = {}};
+               .saving = {},
+               .lengths = lengths_of(config, profile, device, imbalance)};
   const double parameters = static_cast<double>(plan.model.parameters);
   plan.theory = state_theory(config, static_cast<double>(plan.model.checkpoint_bytes) / parameters);
   const Workload work = workload_of(config, imbalance);
@@ -154,9 +185,8 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   plan.mfu = plan.useful_flops /
              (plan.estimate.seconds * plan.ranks() * profile.rate(work.numbers()).peak);
   const std::int64_t end = total_steps(config) + 1;
-  plan.tokens = static_cast<double>(sequences_before_step(config.training, end)) *
-                static_cast<double>(config.training.seq_len);
-  plan.seconds = seconds_of_run(config, profile, imbalance, plan.estimate.seconds);
+  plan.tokens = static_cast<double>(tokens_before_step(config, end));
+  plan.seconds = seconds_of_run(plan, imbalance);
   plan.device_hours = plan.seconds * plan.ranks() / 3600;
   plan.cost = plan.device_hours * options.price;
   if (options.mtbf_hours > 0) plan.saving = saving_of(plan, options);

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/config/sequence_length.h"
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/estimate.h"
 #include "trainer/tools/plan/layout_plan.h"
@@ -45,7 +46,15 @@ struct SavePlan {
   double lost = 0;               // fraction of time lost with this interval
 };
 
-// Prediction of a run.
+// The steps of one sequence length, of a run that changes it (data.stages).
+struct LengthPlan {
+  SequenceLength length;
+  double seconds = 0;            // of a full step
+  std::size_t device_bytes = 0;  // of the largest rank
+};
+
+// Prediction of a run: of its steps at the first sequence length, where it has several; memory is
+// the most of all.
 struct RunPlan {
   RunConfig config;
   DeviceProfile device;
@@ -62,6 +71,7 @@ struct RunPlan {
   double device_hours = 0, cost = 0;
   std::optional<ExpertPlan> experts;  // of expert parallelism
   std::optional<SavePlan> saving;
+  std::vector<LengthPlan> lengths;  // empty: one length
 
   double ranks() const { return static_cast<double>(world_size(config.parallelism)); }
   bool fits() const { return static_cast<double>(layout.most_device_bytes()) <= available; }

@@ -4,6 +4,7 @@
 
 #include "data/token_batch.h"
 #include "model/base/philox.h"
+#include "trainer/config/sequence_length.h"
 
 namespace trireme::verify {
 namespace {
@@ -13,7 +14,9 @@ constexpr std::int32_t kNoTarget = -1;
 }  // namespace
 
 Samples::Samples(const RunConfig& config, bool synthetic) : config_(config) {
-  if (!synthetic) source_.emplace(open_training_data(config));
+  if (synthetic) return;
+  // Of the sequences that the subject is built for.
+  source_.emplace(open_training_data(with_length(config, sequence_lengths(config).front())));
 }
 
 std::uint64_t Samples::first_of(std::int64_t step) const {
