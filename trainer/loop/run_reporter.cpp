@@ -252,7 +252,7 @@ StepMetrics RunReporter::metrics_of(const StepOutcome& outcome, const TrainState
         expert_load(*routers, outcome.step % run_.config().metrics.log_freq == 0 ||
                                   outcome.step == run_.total_steps);
   }
-  if (const auto balance = run_.engine.context_balance()) {
+  if (const auto balance = run_.engine().context_balance()) {
     add("context_pairs_max_over_mean", balance.value_or(1));
   }
   if (recovery_.scaler.scales()) {
