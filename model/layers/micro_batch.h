@@ -24,10 +24,21 @@ struct ReadersOfRanks {
   }
 };
 
+// The tokens of adjacent context ranks that exchange tokens for heads (UlyssesAttention): those of
+// all of them, in ascending order of their rows, sequence by sequence.
+struct HeadExchange {
+  std::int64_t seq_len = 0;  // their tokens of a sequence; 0: none are exchanged
+  // The order of gathered tokens, [ranks, sequences, shard], and that of these: the index in the
+  // one of each token of the other, I32.
+  Tensor gathered_of_own = {}, own_of_gathered = {};
+  // MicroBatch's of these tokens.
+  Tensor document_start = {}, window_start = {}, dropout_words = {};
+};
+
 // How context parallel ranks shard the sequences of a micro-batch: what their AttentionCore reads.
-// Shards are equally long; a rank has its rows of every sequence, in ascending order. The
-// micro-batch has the tokens of this rank's shard or, if only attention's work is divided, of whole
-// sequences.
+// Shards are equally long; a rank, or a group that exchanges tokens for heads, has its rows of
+// every sequence, in ascending order. The micro-batch has the tokens of this rank's shard or, if
+// only attention's work is divided, of whole sequences.
 struct SequenceShard {
   std::int64_t seq_len = 0;  // of a whole sequence; 0: no sequence is sharded
   Tensor rows = {};  // [sequences shard] I32: row in its sequence of each token of the shard
@@ -35,12 +46,8 @@ struct SequenceShard {
   // The order of gathered tokens, [ranks, sequences shard], and that of whole sequences,
   // [sequences, seq_len]: the index in the one of each token of the other, I32.
   Tensor gathered_of_whole = {}, whole_of_gathered = {};
-  // MicroBatch's of whole sequences.
-  Tensor document_start = {}, window_start = {}, dropout_words = {};
   ReadersOfRanks readers = {}, window_readers = {};
-
-  // [sequences seq_len] I32: as MicroBatch::first_seen.
-  Tensor first_seen(bool has_window) const { return has_window ? window_start : document_start; }
+  HeadExchange heads = {};
 };
 
 // The inputs of a micro-batch on the device, sequence by sequence. Views: the memory must stay
@@ -63,6 +70,16 @@ struct MicroBatch {
 
   std::int64_t tokens() const { return sequences * seq_len; }
   std::int64_t whole_seq_len() const { return shard.seq_len > 0 ? shard.seq_len : seq_len; }
+  // With the tokens that ranks have once they exchanged tokens for heads.
+  MicroBatch after_exchange() const {
+    MicroBatch after = *this;
+    after.seq_len = shard.heads.seq_len;
+    after.document_start = shard.heads.document_start;
+    after.window_start = shard.heads.window_start;
+    after.dropout_words = shard.heads.dropout_words;
+    after.shard.heads = {};
+    return after;
+  }
   // [tokens] I32: row of each token in its sequence; empty: the micro-batch has whole sequences.
   Tensor rows() const { return shard.seq_len > seq_len ? shard.rows : Tensor{}; }
   // [tokens] I32: first row of its sequence that a token sees, in a layer with a window or without.

@@ -119,9 +119,12 @@ MicroBatch Stage::with_window(ExecContext& ctx, const MicroBatch& batch) const {
     ops::window_start(ctx.stream, start, document_start, rows, seq_len, config_.sliding_window);
     return start;
   };
-  with.window_start = of(batch.document_start, batch.rows(), batch.seq_len);
-  const Tensor& whole = batch.shard.document_start;
-  if (whole) with.shard.window_start = of(whole, {}, batch.shard.seq_len);
+  if (batch.shard.heads.seq_len == 0) {
+    with.window_start = of(batch.document_start, batch.rows(), batch.seq_len);
+  } else {
+    const MicroBatch seen = batch.after_exchange();
+    with.shard.heads.window_start = of(seen.document_start, seen.rows(), seen.seq_len);
+  }
   return with;
 }
 

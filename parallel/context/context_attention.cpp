@@ -7,19 +7,25 @@
 
 namespace trireme {
 
-std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
-                                                 Communicator& ranks, Communicator& back) {
-  if (ranks.size() == 1) return std::make_unique<AttentionCore>();
-  if (is_replicated) return std::make_unique<ReplicatedAttention>(ranks);
-  switch (method) {
-    case ContextMethod::kAllGather:
-      return std::make_unique<GatheredAttention>(ranks);
-    case ContextMethod::kRing:
-      return std::make_unique<RingAttention>(ranks, back);
-    case ContextMethod::kUlysses:
-      return std::make_unique<UlyssesAttention>(ranks);
+namespace {
+
+std::unique_ptr<AttentionCore> attention_between(ContextMethod method,
+                                                 const ContextGroups& groups) {
+  if (groups.between.size() == 1) return std::make_unique<AttentionCore>();
+  if (method == ContextMethod::kRing) {
+    return std::make_unique<RingAttention>(groups.between, groups.back);
   }
-  throw Error("no such context method");
+  return std::make_unique<GatheredAttention>(groups.between);
+}
+
+}  // namespace
+
+std::unique_ptr<AttentionCore> context_attention(ContextMethod method, bool is_replicated,
+                                                 const ContextGroups& groups) {
+  if (is_replicated) return std::make_unique<ReplicatedAttention>(groups.between);
+  std::unique_ptr<AttentionCore> between = attention_between(method, groups);
+  if (groups.heads.size() == 1) return between;
+  return std::make_unique<UlyssesAttention>(groups.heads, std::move(between));
 }
 
 Messages messages_of(ContextMethod method) {

@@ -17,13 +17,13 @@ HeadGroup UlyssesAttention::group(const ops::Heads& heads, std::int64_t rank) co
           .keys = std::max<std::int64_t>(heads.kv_heads / ranks, 1)};
 }
 
-// [whole tokens, width] in scratch: this rank's heads of whole sequences. take(to, rank) fills the
-// block [tokens, width] for a rank.
+// [all ranks' tokens, width] in scratch: this rank's heads of them. take(to, rank) fills the block
+// [tokens, width] for a rank.
 template <class Take>
 Tensor UlyssesAttention::to_heads(ExecContext& ctx, std::int64_t width, DType dtype,
                                   const MicroBatch& batch, const Take& take) const {
   const std::int64_t tokens = batch.tokens(), all = tokens * ranks_.size();
-  const Tensor whole = ctx.scratch.take({all, width}, dtype);
+  const Tensor own = ctx.scratch.take({all, width}, dtype);
   const Arena::Frame frame(ctx.scratch);
   const Tensor sent = ctx.scratch.take({all, width}, dtype);
   const Tensor received = ctx.scratch.take({all, width}, dtype);
@@ -31,8 +31,8 @@ Tensor UlyssesAttention::to_heads(ExecContext& ctx, std::int64_t width, DType dt
     take(sent.row_slice(rank * tokens, tokens), rank);
   }
   ranks_.all_to_all(ctx.stream, received, sent);
-  ops::take_rows(ctx.stream, whole, received, batch.shard.gathered_of_whole);
-  return whole;
+  ops::take_rows(ctx.stream, own, received, batch.shard.heads.gathered_of_own);
+  return own;
 }
 
 // The reverse: put(rank, from) takes the block of a rank's heads.
@@ -43,38 +43,37 @@ void UlyssesAttention::to_tokens(ExecContext& ctx, Tensor of_heads, const MicroB
   const Arena::Frame frame(ctx.scratch);
   const Tensor sent = ctx.scratch.take(of_heads.shape, of_heads.dtype);
   const Tensor received = ctx.scratch.take(of_heads.shape, of_heads.dtype);
-  ops::take_rows(ctx.stream, sent, of_heads, batch.shard.whole_of_gathered);
+  ops::take_rows(ctx.stream, sent, of_heads, batch.shard.heads.own_of_gathered);
   ranks_.all_to_all(ctx.stream, received, sent);
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     put(rank, received.row_slice(rank * tokens, tokens));
   }
 }
 
-// Of this rank's heads and whole sequences.
-ops::AttentionShape UlyssesAttention::whole_shape(const MicroBatch& batch,
-                                                  const ops::AttentionShape& shape) const {
-  ops::AttentionShape whole = group(shape.heads, ranks_.rank()).shape(shape);
-  whole.seq = batch.shard.seq_len;
-  whole.dropout = shape.dropout.with(shape.dropout ? batch.shard.dropout_words : Tensor{});
-  return whole;
+// Of this rank's heads and the tokens after the exchange.
+ops::AttentionShape UlyssesAttention::own_shape(const MicroBatch& after,
+                                                const ops::AttentionShape& shape) const {
+  ops::AttentionShape own = group(shape.heads, ranks_.rank()).shape(shape);
+  own.seq = after.seq_len;
+  own.dropout = shape.dropout.with(shape.dropout ? after.dropout_words : Tensor{});
+  return own;
 }
 
 void UlyssesAttention::forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv,
                                const MicroBatch& batch, const ops::AttentionShape& shape) {
   Stream& stream = ctx.stream;
   const ops::Heads& all = shape.heads;
-  const ops::AttentionShape own = whole_shape(batch, shape);
+  const MicroBatch after = batch.after_exchange();
+  const ops::AttentionShape own = own_shape(after, shape);
   const Arena::Frame frame(ctx.scratch);
-  const std::int64_t tokens = batch.tokens() * ranks_.size();
-  const Tensor own_out = ctx.scratch.take({tokens, own.heads.query()}, out.dtype);
-  const Tensor own_lse = ctx.scratch.take({tokens, own.heads.heads}, lse.dtype);
+  const Tensor own_out = ctx.scratch.take({after.tokens(), own.heads.query()}, out.dtype);
+  const Tensor own_lse = ctx.scratch.take({after.tokens(), own.heads.heads}, lse.dtype);
   {
     const Arena::Frame of_qkv(ctx.scratch);
-    const Tensor whole = to_heads(ctx, own.heads.qkv(), qkv.dtype, batch, [&](Tensor to, int rank) {
-      group(all, rank).take(stream, to, qkv);
-    });
-    ops::attention(stream, ctx.scratch, own_out, own_lse, whole,
-                   batch.shard.first_seen(own.window > 0), own);
+    const Tensor own_qkv =
+        to_heads(ctx, own.heads.qkv(), qkv.dtype, batch,
+                 [&](Tensor to, int rank) { group(all, rank).take(stream, to, qkv); });
+    between_->forward(ctx, own_out, own_lse, own_qkv, after, own);
   }
   to_tokens(ctx, own_out, batch,
             [&](int rank, Tensor from) { group(all, rank).put_queries(stream, out, from); });
@@ -86,7 +85,8 @@ void UlyssesAttention::backward(ExecContext& ctx, const ops::AttentionBackward& 
                                 const MicroBatch& batch, const ops::AttentionShape& shape) {
   Stream& stream = ctx.stream;
   const ops::Heads& all = shape.heads;
-  const ops::AttentionShape own = whole_shape(batch, shape);
+  const MicroBatch after = batch.after_exchange();
+  const ops::AttentionShape own = own_shape(after, shape);
   const DType dtype = how.qkv.dtype;
   const Arena::Frame frame(ctx.scratch);
   const auto queries_of = [&](Tensor tensor) {
@@ -102,14 +102,14 @@ void UlyssesAttention::backward(ExecContext& ctx, const ops::AttentionBackward& 
     group(all, rank).take_lse(stream, to, how.lse);
   });
   const Tensor dqkv = ctx.scratch.take(qkv.shape, dtype);
-  ops::attention_backward(stream, ctx.scratch,
-                          {.dqkv = dqkv,
-                           .dout = dout,
-                           .out = out,
-                           .qkv = qkv,
-                           .lse = lse,
-                           .first_seen = batch.shard.first_seen(own.window > 0)},
-                          own);
+  between_->backward(ctx,
+                     {.dqkv = dqkv,
+                      .dout = dout,
+                      .out = out,
+                      .qkv = qkv,
+                      .lse = lse,
+                      .first_seen = after.first_seen(own.window > 0)},
+                     after, own);
   const std::int64_t tokens = batch.tokens(), ranks = ranks_.size();
   // Ranks with the same key-value head, adjacent, whose terms are summed in float32 or better.
   const std::int64_t sharers = std::max<std::int64_t>(ranks / all.kv_heads, 1);

@@ -1,4 +1,6 @@
 #pragma once
+#include <memory>
+
 #include "model/layers/attention.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/context/head_group.h"
@@ -6,13 +8,15 @@
 namespace trireme {
 
 // Context parallelism by all-to-all (DeepSpeed-Ulysses, Jacobs et al. 2023): ranks exchange their
-// tokens for heads, so that each attends to whole sequences with some of the heads. With fewer
-// key-value heads than ranks, adjacent ranks have the same one, whose gradients are summed in rank
-// order.
+// tokens for heads, so that each attends to the tokens of all of them with some of the heads. If
+// these are not whole sequences, `between` attends to those of other such groups (two levels: Fang
+// and Zhao 2024, Unified Sequence Parallelism). With fewer key-value heads than ranks, adjacent
+// ranks have the same one, whose gradients are summed in rank order.
 class UlyssesAttention final : public AttentionCore {
  public:
   // `ranks`, which exchange nothing else, outlives it.
-  explicit UlyssesAttention(Communicator& ranks) : ranks_(ranks) {}
+  UlyssesAttention(Communicator& ranks, std::unique_ptr<AttentionCore> between)
+      : ranks_(ranks), between_(std::move(between)) {}
 
   void forward(ExecContext& ctx, Tensor out, Tensor lse, Tensor qkv, const MicroBatch& batch,
                const ops::AttentionShape& shape) override;
@@ -26,9 +30,10 @@ class UlyssesAttention final : public AttentionCore {
                   const Take& take) const;
   template <class Put>
   void to_tokens(ExecContext& ctx, Tensor of_heads, const MicroBatch& batch, const Put& put) const;
-  ops::AttentionShape whole_shape(const MicroBatch& batch, const ops::AttentionShape& shape) const;
+  ops::AttentionShape own_shape(const MicroBatch& after, const ops::AttentionShape& shape) const;
 
   Communicator& ranks_;
+  std::unique_ptr<AttentionCore> between_;
 };
 
 }  // namespace trireme

@@ -36,7 +36,7 @@ def a_run_goes_on_by_any_method_and_number_of_ranks(workshop):
     config = workshop.config("run", base=RUN)
     others = [(2, context(2, "ring")), (4, context(4, "all_gather", zero=3)), (1, []),
               (4, context(2, "ulysses", pipeline=2)), (2, layout(tensor=2)),
-              (4, context(4, "ring", zero=2))]
+              (4, context(4, "ring", zero=2)), (4, context(4, "ring", context_ulysses=2))]
     for number, (ranks, words) in enumerate(others, 1):
         step = STEPS * number // len(others)
         told = workshop.run_ranks(ranks, "train", config, *words, f"--training.steps={step}").done()
@@ -91,6 +91,18 @@ def a_rank_lost_in_the_middle_of_a_ring_changes_no_bit(workshop):
 
 
 @fact
+def the_default_method_sends_least(workshop):
+    workshop.corpus()
+    config = workshop.config("run", base=RUN)
+    for ranks, expected in (2, "context 2 (all_gather)"), (4, "context 4 (ulysses 2 x all_gather 2)"):
+        told = workshop.run("plan", config, "-n", ranks, *layout(context=ranks)).done().out
+        check(expected in told, told)
+        told = workshop.run("plan", config, "-n", ranks, *layout(context=ranks),
+                            "--job.reproducible=true").done().out
+        check(f"context {ranks} (all_gather)" in told, told)
+
+
+@fact
 def layouts_that_do_not_fit_the_sequences_are_refused(workshop):
     workshop.corpus()
     def refused(ranks, words, *message):
@@ -102,6 +114,12 @@ def layouts_that_do_not_fit_the_sequences_are_refused(workshop):
             "among 8 ranks", "possible near 8: 4", "use all_gather")
     refused(2, context(2, "ring") + ["--training.attention_dropout=0.1"], "use all_gather or ulysses")
     refused(2, context(2, "ring") + ["--job.reproducible=true"], "must be all_gather")
+    refused(4, context(4, "ulysses", context_ulysses=2), "parallelism.context_ulysses",
+            "use all_gather or ring between groups of 2")
+    refused(4, context(4, "ring", context_ulysses=3), "does not divide 4 context ranks", "2, 4")
+    refused(16, context(16, "all_gather", context_ulysses=8), "cannot divide 4 query and 2",
+            "among 8 ranks", "possible near 8: 4")
+    refused(4, context(4, "all_gather", context_ulysses=2) + ["--job.reproducible=true"], "must be 1")
     refused(6, layout(context=3) + ["--job.reproducible=true", "--training.seq_len=126"],
             "must be a power of two")
 

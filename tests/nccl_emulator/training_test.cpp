@@ -95,10 +95,11 @@ ParallelismConfig with_experts(ParallelismConfig layout, std::int64_t expert) {
   return layout;
 }
 
-ParallelismConfig with_context(ParallelismConfig layout, std::int64_t context,
-                               ContextMethod method) {
+ParallelismConfig with_context(ParallelismConfig layout, std::int64_t context, ContextMethod method,
+                               std::int64_t ulysses = 1) {
   layout.context = context;
   layout.context_method = method;
+  layout.context_ulysses = ulysses;
   return layout;
 }
 
@@ -153,7 +154,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"llama", with_context(layout(1, 1, 1), 2, ContextMethod::kAllGather)},
                     Case{"qwen3", with_context(layout(1, 2, 1, 2), 2, ContextMethod::kRing)},
                     Case{"gemma3_text", with_context(layout(2, 1, 1), 4, ContextMethod::kRing)},
-                    Case{"llama", with_context(layout(1, 1, 2), 2, ContextMethod::kUlysses)}));
+                    Case{"llama", with_context(layout(1, 1, 2), 2, ContextMethod::kUlysses)},
+                    Case{"qwen3", with_context(layout(1, 1, 1), 4, ContextMethod::kRing, 2)}));
 
 // With job.reproducible: every sum has the order of one GPU's. 40 steps with TRIREME_THOROUGH=1.
 class LongTraining : public testing::TestWithParam<Case> {};

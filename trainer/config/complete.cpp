@@ -5,6 +5,7 @@
 
 #include "model/stage/layer_config.h"
 #include "model/stage/model_family.h"
+#include "parallel/context/context_cost.h"
 #include "parallel/optimizer/registry.h"
 #include "trainer/config/flavors.h"
 #include "trainer/config/option.h"
@@ -67,6 +68,23 @@ class Completion {
     }
   }
 
+  // Needs the model's heads.
+  void parallelism() {
+    ParallelismConfig& layout = loaded_.config.parallelism;
+    const std::string method = "parallelism.context_method",
+                      ulysses = "parallelism.context_ulysses";
+    const std::int64_t tensor = std::max<std::int64_t>(layout.tensor, 1);
+    const ops::Heads heads{model_.num_attention_heads / tensor,
+                           std::max<std::int64_t>(model_.num_key_value_heads / tensor, 1),
+                           model_.head_dim};
+    if (given(method) || given(ulysses) || loaded_.config.job.reproducible) return;
+    if (layout.context <= 1 || heads.heads < 1 || heads.width < 1) return;
+    const ContextChoice choice = least_received(heads, layout.context);
+    const bool is_one_level = choice.method == ContextMethod::kUlysses;
+    derive(method.c_str(), layout.context_method, choice.method);
+    derive(ulysses.c_str(), layout.context_ulysses, is_one_level ? 1 : choice.ulysses);
+  }
+
   void training() {
     TrainingConfig& training = loaded_.config.training;
     if (training.global_batch_size == 0) {
@@ -111,6 +129,7 @@ void complete(LoadedConfig& loaded, const std::filesystem::path& folder) {
   Completion completion(loaded);
   completion.model();
   completion.optimizer();
+  completion.parallelism();
   completion.training();
   std::filesystem::path& run = loaded.config.job.dump_folder;
   if (run.is_relative()) run = (folder / run).lexically_normal();

@@ -3,6 +3,7 @@
 
 #include "model/base/error.h"
 #include "model/ops/float8.h"
+#include "parallel/context/context_cost.h"
 #include "parallel/context/row_shards.h"
 #include "parallel/optimizer/registry.h"
 #include "parallel/pipeline/registry.h"
@@ -83,18 +84,32 @@ class LayoutRules : public RuleCheck {
       check((p.context & (p.context - 1)) == 0, {key, "job.reproducible"},
             say("must be a power of two with job.reproducible, not ", p.context));
     }
-    const std::int64_t heads = c_.model.num_attention_heads / p.tensor;
-    const std::int64_t keys = std::max<std::int64_t>(c_.model.num_key_value_heads / p.tensor, 1);
-    if (p.context_method != Method::kUlysses || heads <= 0) return;
-    std::vector<std::int64_t> possible;
-    for (const std::int64_t degree : divisors(heads)) {
-      if (keys % degree == 0 || degree % keys == 0) possible.push_back(degree);
-    }
-    check(std::find(possible.begin(), possible.end(), p.context) != possible.end(),
-          {how, key, "model.num_attention_heads", "model.num_key_value_heads"},
-          say("ulysses cannot divide ", heads, " query and ", keys,
-              " key-value heads of a tensor rank among ", p.context, " ranks; ",
-              near(possible, p.context), ", or use all_gather"));
+    exchange_of_heads();
+  }
+
+  void exchange_of_heads() {
+    const ParallelismConfig& p = c_.parallelism;
+    const std::string key = "parallelism.context", how = "parallelism.context_method";
+    const std::string level = "parallelism.context_ulysses";
+    const bool is_all = p.context_method == ContextMethod::kUlysses;
+    check(!is_all || p.context_ulysses == 1 || p.context_ulysses == p.context, {level, how},
+          say("ulysses exchanges heads among all ", p.context, " context ranks; remove ", level,
+              ", or use all_gather or ring between groups of ", p.context_ulysses));
+    check(p.context % p.context_ulysses == 0, {level, key},
+          say("does not divide ", p.context, " context ranks; ",
+              near(divisors(p.context), p.context_ulysses)));
+    check(!c_.job.reproducible || p.context_ulysses == 1, {level, "job.reproducible"},
+          "must be 1 with job.reproducible, for the bits of one rank");
+    const std::int64_t ranks = ulysses_ranks(p);
+    const ops::Heads heads{c_.model.num_attention_heads / p.tensor,
+                           std::max<std::int64_t>(c_.model.num_key_value_heads / p.tensor, 1), 1};
+    if (ranks == 1 || heads.heads <= 0) return;
+    const std::vector<std::int64_t> possible = ranks_of_heads(heads);
+    check(std::find(possible.begin(), possible.end(), ranks) != possible.end(),
+          {is_all ? how : level, key, "model.num_attention_heads", "model.num_key_value_heads"},
+          say(is_all ? "ulysses cannot divide " : "cannot divide ", heads.heads, " query and ",
+              heads.kv_heads, " key-value heads of a tensor rank among ", ranks, " ranks; ",
+              near(possible, ranks), ", or use all_gather", is_all ? "" : " alone"));
   }
 
   // Data and context ranks divide the experts among themselves.

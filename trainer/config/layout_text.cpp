@@ -19,7 +19,11 @@ std::string layout_text(const ParallelismConfig& layout) {
   axis(layout.data_replicate, fmt::format("data replicate {}", layout.data_replicate));
   axis(layout.data_shard, fmt::format("data shard {} (ZeRO-{})", layout.data_shard, layout.zero));
   axis(layout.context,
-       fmt::format("context {} ({})", layout.context, name_of_value(layout.context_method)));
+       layout.context_ulysses > 1
+           ? fmt::format("context {} (ulysses {} x {} {})", layout.context, layout.context_ulysses,
+                         name_of_value(layout.context_method),
+                         layout.context / layout.context_ulysses)
+           : fmt::format("context {} ({})", layout.context, name_of_value(layout.context_method)));
   axis(layout.tensor, fmt::format("tensor {}", layout.tensor));
   if (layout.sequence) text += " with sequence parallelism";
   if (layout.expert > 1) {

@@ -57,7 +57,17 @@ void add_model_parallelism(Options& to) {
                         "values, a few heads at a time), ring (exchanges keys and values rank by "
                         "rank) or ulysses (all-to-all between tokens and heads)",
                 .effect = Effect::kLayout,
-                .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()}});
+                .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()},
+                .default_text = "all_gather or ulysses, or both levels (context_ulysses), by what "
+                                "is sent least; all_gather with job.reproducible"});
+  to.push_back({.key = "parallelism.context_ulysses",
+                .slot = TRIREME_MEMBER(parallelism.context_ulysses),
+                .help = "adjacent context parallel ranks that exchange tokens for heads, as ranks "
+                        "of a node do, before context_method (all_gather or ring) is used between "
+                        "their groups",
+                .effect = Effect::kLayout,
+                .range = between(1, 65536),
+                .default_text = "1, or with the default context_method what sends least"});
   to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),
                       "expert parallel degree: data parallel ranks that divide the experts of each "
                       "layer among themselves",

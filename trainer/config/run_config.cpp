@@ -16,6 +16,10 @@ std::int64_t data_ranks(const ParallelismConfig& layout) {
          std::max<std::int64_t>(layout.data_shard, 1);
 }
 
+std::int64_t ulysses_ranks(const ParallelismConfig& layout) {
+  return layout.context_method == ContextMethod::kUlysses ? layout.context : layout.context_ulysses;
+}
+
 std::int64_t tokens_per_step(const RunConfig& config) {
   return config.training.global_batch_size * config.training.seq_len;
 }

@@ -114,6 +114,7 @@ struct ParallelismConfig {
   std::vector<std::int64_t> layers_per_stage;  // empty: balanced
   std::int64_t context = 1;
   ContextMethod context_method = ContextMethod::kAllGather;
+  std::int64_t context_ulysses = 1;   // adjacent context ranks that exchange tokens for heads first
   std::int64_t expert = 1;            // among the data ranks
   double expert_buffer_factor = 1.5;  // rows that an expert rank takes at once, over its share
   std::int64_t data_replicate = 1;    // data degrees: 0: what the other axes leave
@@ -203,6 +204,8 @@ struct RunConfig {
 std::int64_t world_size(const ParallelismConfig& layout);
 // Data-parallel ranks; open degrees count as 1.
 std::int64_t data_ranks(const ParallelismConfig& layout);
+// Context ranks that exchange tokens for heads, adjacent ones; 1: none.
+std::int64_t ulysses_ranks(const ParallelismConfig& layout);
 // Tokens of a full step at training.seq_len; see batch_size.h for steps of a ramp, and
 // sequence_length.h for those of another length.
 std::int64_t tokens_per_step(const RunConfig& config);

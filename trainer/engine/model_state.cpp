@@ -85,8 +85,9 @@ ModelState::ModelState(const EngineSpec& spec, const std::vector<BlockRange>& st
                        StepProgress& progress)
     : groups_(groups),
       region_(region_of(groups, spec.parallelism.sequence)),
-      attention_(context_attention(spec.parallelism.context_method, !divides_sequences(spec),
-                                   *groups.context, *groups.context_back)),
+      attention_(context_attention(spec.parallelism.context_method,
+                                   groups.context->size() > 1 && !divides_sequences(spec),
+                                   groups.context_levels(spec.parallelism.context_method))),
       hooks_(std::make_unique<Hooks>(*this, progress)) {
   if (divides_sequences(spec)) sequence_.emplace(*groups.context);
   if (groups.expert) {

@@ -5,7 +5,6 @@
 
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/self_communicator.h"
-#include "parallel/context/context_attention.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/tensor/partial_gradients.h"
 
@@ -18,6 +17,8 @@ RankGroups::RankGroups()
       pp_backward(std::make_unique<SelfCommunicator>()),
       embedding_group(std::make_unique<SelfCommunicator>()),
       context(std::make_unique<SelfCommunicator>()),
+      context_heads(std::make_unique<SelfCommunicator>()),
+      context_between(std::make_unique<SelfCommunicator>()),
       context_back(std::make_unique<SelfCommunicator>()),
       data(std::make_unique<SelfCommunicator>()),
       shard(std::make_unique<SelfCommunicator>()),
@@ -50,6 +51,22 @@ std::vector<int> strided(const std::vector<int>& ranks, int index, int stride) {
   return members;
 }
 
+void form_context(RankGroups& groups, const std::vector<int>& ranks, int rank,
+                  const ParallelismConfig& layout, const RankGroups::Split& split) {
+  const auto of_heads = static_cast<int>(ulysses_ranks(layout));
+  const auto own = static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  const std::vector<int> alone{rank};
+  const bool has_both = of_heads > 1 && of_heads < std::ssize(ranks);
+  const std::vector<int> between = has_both ? strided(ranks, own, of_heads) : ranks;
+  const Messages messages = messages_of(layout.context_method);
+  const bool is_ring = layout.context_method == ContextMethod::kRing;
+  groups.context = split("context", ranks, has_both ? Messages::kNone : messages);
+  groups.context_heads = split(
+      "context_heads", has_both ? consecutive(ranks, own, of_heads) : alone, Messages::kExchanged);
+  groups.context_between = split("context_between", has_both ? between : alone, messages);
+  groups.context_back = split("context_back", is_ring ? between : alone, Messages::kSent);
+}
+
 // A rank outside the mesh is alone in all of its groups.
 void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfig& layout,
           const ModelConfig& config, const RankGroups::Split& split) {
@@ -70,11 +87,7 @@ void form(RankGroups& groups, const Mesh& mesh, int rank, const ParallelismConfi
   groups.pp_forward = split("pipeline_down", of_pipeline, Messages::kSent);
   groups.pp_backward = split("pipeline_up", of_pipeline, Messages::kSent);
   groups.embedding_group = split("pipeline_ends", of_ends, Messages::kNone);
-  const std::vector<int> of_context = along({Axis::kContext});
-  const bool is_ring = layout.context_method == ContextMethod::kRing;
-  groups.context = split("context", of_context, messages_of(layout.context_method));
-  groups.context_back =
-      split("context_back", is_ring ? of_context : std::vector{rank}, Messages::kSent);
+  form_context(groups, along({Axis::kContext}), rank, layout, split);
   groups.data = split("data", along({Axis::kDataReplicate, Axis::kDataShard}), Messages::kNone);
   const bool is_sharded = layout.zero > 0;
   const bool is_compressed = layout.compression.method != CompressionOptions::Method::kNone;
@@ -168,6 +181,12 @@ RankGroups::RankGroups(int rank, const MeshShape& shape, const ParallelismConfig
        });
 }
 
+ContextGroups RankGroups::context_levels(ContextMethod method) const {
+  if (context_heads->size() > 1) return {*context_heads, *context_between, *context_back};
+  if (method == ContextMethod::kUlysses) return {*context, *context_between, *context_back};
+  return {*context_heads, *context, *context_back};
+}
+
 Slice RankGroups::experts() const {
   return expert ? Slice{expert->rank(), expert->size()} : Slice{};
 }
@@ -187,9 +206,10 @@ bool RankGroups::is_primary_of_dense() const {
 
 std::size_t RankGroups::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const auto* group : {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group,
-                            &context, &context_back, &data, &shard, &replicate, &model_state, &all,
-                            &expert, &expert_data, &expert_shard, &expert_replicate}) {
+  for (const auto* group :
+       {&tensor, &kv_replicas, &pp_forward, &pp_backward, &embedding_group, &context,
+        &context_heads, &context_between, &context_back, &data, &shard, &replicate, &model_state,
+        &all, &expert, &expert_data, &expert_shard, &expert_replicate}) {
     if (*group) bytes += (*group)->buffer_bytes();
   }
   return bytes;

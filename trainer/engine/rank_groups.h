@@ -6,6 +6,7 @@
 
 #include "parallel/comm/planned_communicator.h"
 #include "parallel/comm/world.h"
+#include "parallel/context/context_attention.h"
 #include "parallel/data/data_ranks.h"
 #include "parallel/mesh/mesh.h"
 #include "trainer/config/run_config.h"
@@ -41,7 +42,9 @@ struct RankGroups {
   std::unique_ptr<Communicator>
       embedding_group;                    // first and last pipeline stage; else this rank alone
   std::unique_ptr<Communicator> context;  // context parallelism: ranks that shard sequences
-  std::unique_ptr<Communicator> context_back;  // the same, for gradients of a ring; else this rank
+  // Its two levels, if it has both; else this rank.
+  std::unique_ptr<Communicator> context_heads, context_between;
+  std::unique_ptr<Communicator> context_back;  // for gradients of a ring; else this rank
   std::unique_ptr<Communicator> data;          // data parallelism: replicate x shard
   // Data and context ranks: those that shard the optimizer state, and replicas of the same shard.
   std::unique_ptr<Communicator> shard;
@@ -60,6 +63,7 @@ struct RankGroups {
   std::string transport;               // how tensors travel between ranks, for the same
   std::string warning;                 // about a slow mapping; empty if there is none
 
+  ContextGroups context_levels(ContextMethod method) const;
   // This rank's share of the experts.
   Slice experts() const;
   DataRanks data_ranks(ParamGroup group) const;

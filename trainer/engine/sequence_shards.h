@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,6 +20,7 @@ class SequenceShards {
   struct Size {
     int rank = 0, ranks = 1;  // of the context group
     ContextMethod method = ContextMethod::kAllGather;
+    int ulysses = 1;          // adjacent ranks that exchange tokens for heads
     std::int64_t window = 0;  // of the model's layers with a sliding window; 0: none
     std::int64_t micro_batches = 1;
     std::int64_t sequences = 1;  // per micro-batch
@@ -26,7 +28,9 @@ class SequenceShards {
     bool dropout = false;        // TokenBatch has dropout_words
     bool divided = true;         // false: every rank has whole sequences
 
-    std::int64_t own_tokens() const { return sequences * seq_len / ranks; }  // of a micro-batch
+    int groups() const { return ranks / ulysses; }  // between which the method is used
+    std::int64_t own_tokens() const { return sequences * seq_len / ranks; }   // of a micro-batch
+    std::int64_t own_tokens_after() const { return own_tokens() * ulysses; }  // the exchange
   };
   // Of a rank of `context`.
   static Size size(const EngineSpec& spec, const Communicator& context);
@@ -52,21 +56,42 @@ class SequenceShards {
   std::vector<double> in_order(const std::vector<double>& losses) const;
 
  private:
-  enum Table : std::uint8_t { kRows, kGatheredOfWhole, kWholeOfGathered, kStart, kWords };
-  static std::int64_t tables_of(const Size& size);
-  std::int32_t* host(Table table, std::int64_t micro_batch) const;
+  // For the method: rows, [groups, sequences, shard], and orders of whole sequences; for the
+  // exchange of tokens for heads: orders and inputs of the tokens after it.
+  enum Table : std::uint8_t {
+    kRows,
+    kGatheredOfWhole,
+    kWholeOfGathered,
+    kGatheredOfOwn,
+    kOwnOfGathered,
+    kStart,
+    kWords,
+    kTables
+  };
+  struct Places {
+    std::array<std::int64_t, kTables> counts{};  // of a micro-batch; 0: not read
+    std::array<std::int64_t, kTables> at{};
+    std::int64_t all = 0;  // of a micro-batch
+  };
+  static Places places_of(const Size& size);
+  std::span<std::int32_t> host(Table table, std::int64_t micro_batch) const;
   Tensor table(Table table, int micro_batch) const;
   void take_own(const data::TokenBatch& own, const data::TokenBatch& sequence,
                 std::span<const std::int32_t> rows) const;
-  void order_tokens(const data::TokenBatch& all, std::int64_t micro_batch);
+  void join_groups(std::span<const std::int32_t> rows, std::int64_t sequence);
+  void order_sequences(std::int64_t micro_batch);
+  void order_exchange(const data::TokenBatch& all, std::int64_t micro_batch);
   void find_readers(const data::TokenBatch& all, std::int64_t micro_batch);
 
   const Size size_;
-  std::int64_t tokens_;              // of a micro-batch's whole sequences
-  std::vector<std::int32_t> whole_;  // TokenBatch::in
-  HostMirror tables_;                // [tables, micro_batches, tokens_] I32, by Table
+  std::int64_t tokens_;                       // of a micro-batch's whole sequences
+  std::vector<std::int32_t> whole_;           // TokenBatch::in
+  std::vector<std::int32_t> rows_;            // [micro_batches, ranks, sequences, shard]
+  std::vector<std::int32_t> rows_of_groups_;  // of a micro-batch: [groups, sequences, their shard]
+  const Places places_;
+  HostMirror tables_;  // [micro_batches, places_.all] I32
   double pairs_max_over_mean_ = 1;
-  std::vector<std::uint8_t> reads_;  // [micro_batches, without a window or with, ranks, ranks]
+  std::vector<std::uint8_t> reads_;  // [micro_batches, without a window or with, groups, groups]
 };
 
 }  // namespace trireme

@@ -105,7 +105,7 @@ void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
       stream_,
       [&](int m, int) {
         MicroBatch batch = parts_.inputs.micro_batch(m);
-        batch.dropout_words = batch.shard.dropout_words = {};
+        batch.dropout_words = batch.shard.heads.dropout_words = {};
         return batch;
       },
       on_loss);

@@ -56,6 +56,7 @@ std::string name_of(const Case& c) {
                  ? say("_context_", c.layout.context, "_",
                        kContextMethodNames[static_cast<std::size_t>(c.layout.context_method)])
                  : "",
+             c.layout.context_ulysses > 1 ? say("_ulysses_", c.layout.context_ulysses) : "",
              c.seq != kSeq ? say("_seq_", c.seq) : "", c.heads != 4 ? say("_heads_", c.heads) : "",
              c.documents ? "" : "_one_document",
              c.layout.expert > 1 ? say("_expert_", c.layout.expert) : "",
@@ -234,8 +235,14 @@ std::vector<Case> context_cases() {
                      .seq = 48,
                      .heads = context * tensor > 4 ? 8 : 4,
                      .documents = documents});
+                if (method != ContextMethod::kUlysses && context > 2) {
+                  cases.push_back(cases.back());
+                  const bool is_wide = context == 8 && turn % 2 == 0;
+                  cases.back().layout.context_ulysses = is_wide ? 4 : 2;
+                }
                 if (method == ContextMethod::kAllGather) {
                   cases.push_back(cases.back());
+                  cases.back().layout.context_ulysses = 1;
                   cases.back().reproducible = true;
                   if (layout.schedule == "ZBH1") cases.back().layout.schedule = "1F1B";
                 }
@@ -280,6 +287,9 @@ std::vector<Case> long_context_cases() {
                            .micro_batches = 1,
                            .reproducible = reproducible,
                            .seq = seq});
+          if (reproducible || method == ContextMethod::kUlysses || context == 2) continue;
+          cases.push_back(cases.back());
+          cases.back().layout.context_ulysses = 2;
         }
       }
     }

@@ -212,6 +212,7 @@ struct Case {
 std::string name_of(const Case& c) {
   return say("context ", c.layout.context, " ",
              kContextMethodNames[static_cast<std::size_t>(c.layout.context_method)],
+             c.layout.context_ulysses > 1 ? say(" ulysses ", c.layout.context_ulysses) : "",
              c.reproducible ? " reproducible" : "", ", tensor ", c.layout.tensor, ", pipeline ",
              c.layout.pipeline, ", data ", c.layout.data_shard);
 }
@@ -234,6 +235,9 @@ std::vector<Case> cases_of(std::int64_t ranks) {
           c.layout.context_method = method;
           cases.push_back(c);
           if (context == 1) break;
+          if (context == 2 || method == ContextMethod::kUlysses) continue;
+          cases.push_back(c);
+          cases.back().layout.context_ulysses = 2;
         }
         c.layout.context_method = ContextMethod::kAllGather;
         c.reproducible = true;

@@ -89,7 +89,7 @@ std::string names(const std::vector<int>& ranks) {
 // their gradients come back. Empty for the messages of other groups.
 std::string ring_step(const WorldReport& world, int rank, const RecordedGroup& group) {
   const bool goes_back = group.name == "context_back";
-  if (group.name != "context" && !goes_back) return {};
+  if (group.name != "context" && group.name != "context_between" && !goes_back) return {};
   const FlightRecorderPage& page = report_of(world, rank).page;
   const std::vector<int> members = members_of(world, group);
   const auto place = [&](int member) {

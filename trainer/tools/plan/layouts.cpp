@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/context/context_cost.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
 
@@ -41,9 +42,23 @@ std::vector<ScheduleChoice> schedules(const RunConfig& config) {
   return all;
 }
 
-std::vector<ContextMethod> context_methods(const RunConfig& config, std::int64_t context) {
-  if (context == 1) return {config.parallelism.context_method};
-  return {ContextMethod::kAllGather, ContextMethod::kRing, ContextMethod::kUlysses};
+// Each method alone, and between the largest groups of a node that can exchange tokens for heads.
+std::vector<ContextChoice> context_choices(const ModelConfig& model,
+                                           const ParallelismConfig& layout, std::int64_t node) {
+  if (layout.context == 1) return {{}};
+  std::vector<ContextChoice> all{
+      {ContextMethod::kAllGather, 1}, {ContextMethod::kRing, 1}, {ContextMethod::kUlysses, 1}};
+  const ops::Heads heads{model.num_attention_heads / layout.tensor,
+                         std::max<std::int64_t>(model.num_key_value_heads / layout.tensor, 1), 1};
+  std::int64_t most = 1;
+  for (const std::int64_t ranks : ranks_of_heads(heads)) {
+    const bool divides = layout.context % ranks == 0 && ranks < layout.context;
+    if (divides && ranks * layout.tensor <= node) most = ranks;
+  }
+  if (most == 1) return all;
+  all.push_back({ContextMethod::kAllGather, most});
+  all.push_back({ContextMethod::kRing, most});
+  return all;
 }
 
 }  // namespace
@@ -97,8 +112,9 @@ void each_layout(const RunConfig& config, std::int64_t ranks, std::int64_t node,
       for (const std::int64_t context : divisors(left, most_context)) {
         layout.context = context;
         layout.data_shard = left / context;
-        for (const ContextMethod method : context_methods(config, context)) {
-          layout.context_method = method;
+        for (const ContextChoice& choice : context_choices(config.model, layout, node)) {
+          layout.context_method = choice.method;
+          layout.context_ulysses = choice.ulysses;
           each_schedule();
         }
       }

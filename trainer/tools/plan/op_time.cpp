@@ -128,6 +128,10 @@ ListTime ListTime::operator*(double times) const {
           tensor * times,   context * times,   expert * times,  data * times};
 }
 
+bool is_of_context(std::string_view group) {
+  return group.starts_with("context");
+}
+
 GroupShape group_of(std::string_view name, const Workload& work) {
   const MeshShape& mesh = work.mesh;
   const auto group = [](std::int64_t size, std::int64_t stride) {
@@ -136,7 +140,12 @@ GroupShape group_of(std::string_view name, const Workload& work) {
   const std::int64_t of_stage = work.ranks() / mesh.pipeline,
                      shard = mesh.data_shard * mesh.context;
   if (name == "tensor") return group(mesh.tensor, 1);
-  if (name == "context" || name == "context_back") return group(mesh.context, mesh.tensor);
+  if (is_of_context(name)) {
+    const std::int64_t of_heads = work.spec.parallelism.context_ulysses;
+    if (name == "context") return group(mesh.context, mesh.tensor);
+    if (name == "context_heads") return group(of_heads, mesh.tensor);
+    return group(mesh.context / of_heads, mesh.tensor * of_heads);
+  }
   if (name == "expert") return group(mesh.expert, mesh.tensor);
   if (name == "data_shard") return group(shard, mesh.tensor);
   if (name == "data_replicate") {
@@ -161,11 +170,10 @@ ListTime list_time(const PartOps::List& list, const Workload& work, const Device
     if (op.kind == PlannedOp::Kind::kMessage) {
       const std::string_view name = op.name;
       if (is_of_data(op)) time.data += data_message(op, work, device.network);
-      const bool is_of_context = name == "context" || name == "context_back";
-      MessageTime* const axis = name == "tensor"   ? &time.tensor
-                                : is_of_context    ? &time.context
-                                : name == "expert" ? &time.expert
-                                                   : nullptr;
+      MessageTime* const axis = name == "tensor"      ? &time.tensor
+                                : is_of_context(name) ? &time.context
+                                : name == "expert"    ? &time.expert
+                                                      : nullptr;
       if (!axis) continue;
       const GroupShape group = group_of(name, work);
       const double seconds =

@@ -18,13 +18,15 @@ namespace {
 // part of the file system's bandwidth that one rank gets.
 constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 15> kAxisOfGroup{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kAxisOfGroup{
     {{"tensor", "tensor"},
      {"key_value", "tensor"},
      {"pipeline_down", "pipeline"},
      {"pipeline_up", "pipeline"},
      {"pipeline_ends", "pipeline"},
      {"context", "context"},
+     {"context_heads", "context"},
+     {"context_between", "context"},
      {"context_back", "context"},
      {"data", "data"},
      {"data_shard", "data"},

@@ -101,12 +101,14 @@ class Search {
     });
   }
 
-  using Context = std::pair<std::int64_t, ContextMethod>;
+  using Context = std::tuple<std::int64_t, ContextMethod, std::int64_t>;
   using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
                           std::int64_t, std::int64_t>;
   using OpsKey = std::tuple<std::int64_t, bool, Context, std::int64_t, std::int64_t, std::int64_t,
                             std::int64_t, bool, Recompute>;
-  static Context context_of(const ParallelismConfig& p) { return {p.context, p.context_method}; }
+  static Context context_of(const ParallelismConfig& p) {
+    return {p.context, p.context_method, p.context_ulysses};
+  }
   static Kind kind_of(const RunConfig& config) {
     const ParallelismConfig& p = config.parallelism;
     return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
