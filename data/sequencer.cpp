@@ -137,7 +137,7 @@ SampleSource::SampleSource(std::vector<SourceSpec> sources, SequenceSpec sequenc
                                                   .vocab_size = sequence.vocab_size,
                                                   .by_sequence = is_megatron});
     if (source.data == state->once.size()) state->once.push_back(state->rows.size());
-    state->rows.push_back(window_row(part, source.seq_len, source.data));
+    state->rows.push_back(window_row(part, source.seq_len, sequence.stride, source.data));
   }
   for (const SourcePart& part : state->parts) {
     if (sequence.document_mask) require_document_bounds(part.stream());

@@ -13,6 +13,7 @@ namespace trireme::data {
 
 struct SequenceSpec {
   std::int64_t seq_len = 0;  // of the first samples
+  std::int64_t stride = 0;   // tokens from one sample to the next in a source; 0: seq_len
   bool document_mask = false;
   std::uint64_t seed = 0;
   bool shuffle = true;  // false: windows in file order (validation)

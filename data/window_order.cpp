@@ -72,11 +72,14 @@ Origin WindowOrder::origin(std::uint64_t sample) const {
 
 std::vector<TokenRun> WindowOrder::runs(const Origin& from) const {
   const WindowRow& row = rows_[from.source];
-  return {{row.begin + static_cast<std::int64_t>(from.window) * row.seq_len, row.seq_len + 1}};
+  return {{row.begin + static_cast<std::int64_t>(from.window) * row.stride, row.seq_len + 1}};
 }
 
-WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::uint64_t key) {
-  return {part.begin(), static_cast<std::uint64_t>((part.tokens() - 1) / seq_len), seq_len, key};
+WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::int64_t stride,
+                     std::uint64_t key) {
+  if (stride == 0) stride = seq_len;
+  const std::int64_t count = (part.tokens() - 1 - seq_len + stride) / stride;
+  return {part.begin(), static_cast<std::uint64_t>(count), seq_len, stride, key};
 }
 
 std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& parts,

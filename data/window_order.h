@@ -33,7 +33,8 @@ struct WindowRow {
   std::int64_t begin = 0;  // first token in the source's stream
   std::uint64_t count = 0;
   std::int64_t seq_len = 0;
-  std::uint64_t key = 0;  // of its shuffled orders
+  std::int64_t stride = 0;  // tokens from one window to the next
+  std::uint64_t key = 0;    // of its shuffled orders
 };
 
 // Trireme's order. Sources alternate by Mixture; every epoch of a source visits its windows in a
@@ -60,8 +61,9 @@ class WindowOrder : public SampleOrder {
   std::uint64_t shuffle_key_;
 };
 
-// Of the selected tokens of a part.
-WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::uint64_t key);
+// Of the selected tokens of a part; stride 0: seq_len.
+WindowRow window_row(const SourcePart& part, std::int64_t seq_len, std::int64_t stride,
+                     std::uint64_t key);
 
 // Megatron-LM's order of opened sources; the parts outlive it.
 std::unique_ptr<SampleOrder> megatron_order_of(const std::vector<SourcePart>& parts,

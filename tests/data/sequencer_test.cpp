@@ -303,6 +303,25 @@ TEST(SampleSourceTest, too_little_text_for_one_sequence_is_refused) {
       "none.bin: its documents [0, 0) of 0 have 0 tokens"));
 }
 
+TEST(SampleSourceTest, samples_overlap_by_the_stride) {
+  const Folder folder;
+  write_set(folder / "set", {ids_from(1, 12)});
+  for (const std::int64_t stride : {1, 2, 3, 4, 5, 11, 12}) {
+    const SampleSource source({{.prefix = folder / "set"}},
+                              {.seq_len = 4, .stride = stride, .shuffle = false});
+    // The last sample that has all of its targets.
+    const std::int64_t count = (12 - 1 - 4) / stride + 1;
+    ASSERT_EQ(source.samples_per_epoch(), static_cast<std::uint64_t>(count)) << stride;
+    Sequence sequence(4);
+    for (std::int64_t i = 0; i < count; ++i) {
+      EXPECT_EQ(source.fill(static_cast<std::uint64_t>(i), sequence.view()), 4);
+      const auto first = static_cast<std::int32_t>(1 + i * stride);
+      EXPECT_EQ(sequence.ids, ids_from(first, 4));
+      EXPECT_EQ(sequence.targets, ids_from(first + 1, 4));
+    }
+  }
+}
+
 TEST(SampleSourceTest, the_fingerprint_tells_data_apart) {
   const Folder folder;
   const auto print = [&] {

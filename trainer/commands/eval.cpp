@@ -26,6 +26,7 @@ struct EvalOptions {
   std::string tokenizer;
   bool ema = false;
   std::int64_t seq_len = 0;
+  std::int64_t stride = 0;
   std::string rope_scaling;
   bool by_position = false;
   std::int64_t position_bins = 0;  // 0: powers of two
@@ -151,7 +152,7 @@ ExitCode evaluate_checkpoint(const EvalOptions& options) {
                           ": there are only as many positions as tokens in a sequence, ",
                           config.training.seq_len));
   }
-  const std::vector<ValidationSet> sets = open_validation_sets(config);
+  const std::vector<ValidationSet> sets = open_validation_sets(config, options.stride);
   const std::vector<MultipleChoice> tests = open_questions(trained, options);
   if (sets.empty() && (tests.empty() || options.by_position)) {
     throw ConfigError(
@@ -195,6 +196,11 @@ Command make_eval(CLI::App& program) {
                 "Evaluate the exponential average of the weights (training.ema)");
   app->add_option("--seq-len", options->seq_len,
                   "Sequence length (default: the run's training.seq_len)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
+  app->add_option("--stride", options->stride,
+                  "Tokens from the start of one sequence to that of the next (default: the "
+                  "sequence length). Less: sequences overlap, and with --by-position each position "
+                  "has about the same text")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--rope-scaling", options->rope_scaling,
                   "RoPE scaling to use instead of the model's: a table as in model.rope_scaling")

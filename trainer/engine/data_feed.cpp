@@ -51,13 +51,14 @@ data::SampleSource open_training_data(const RunConfig& config) {
   return {specs(config.data.train, 0, end), spec, std::move(changes)};
 }
 
-std::optional<data::SampleSource> open_validation_data(const RunConfig& config) {
+std::optional<data::SampleSource> open_validation_data(const RunConfig& config,
+                                                       std::int64_t stride) {
   const DataConfig& data = config.data;
-  if (!data.validation.empty()) {
-    return data::SampleSource(specs(data.validation, 0, 1), sequence(config, false));
-  }
+  data::SequenceSpec spec = sequence(config, false);
+  spec.stride = stride;
+  if (!data.validation.empty()) return data::SampleSource(specs(data.validation, 0, 1), spec);
   if (data.split <= 0) return std::nullopt;
-  return data::SampleSource(specs(data.train, 1 - data.split, 1), sequence(config, false));
+  return data::SampleSource(specs(data.train, 1 - data.split, 1), spec);
 }
 
 Filled fill_batch(const data::TokenBatch& batch, const data::SampleSource& source,

@@ -18,7 +18,8 @@ std::uint64_t first_sample_of_step(const RunConfig& config, std::int64_t step);
 
 // The training samples of a config, and its validation samples when it has any.
 data::SampleSource open_training_data(const RunConfig& config);
-std::optional<data::SampleSource> open_validation_data(const RunConfig& config);
+std::optional<data::SampleSource> open_validation_data(const RunConfig& config,
+                                                       std::int64_t stride = 0);
 
 struct Filled {
   std::int64_t valid = 0;  // targets

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-std::vector<ValidationSet> open_validation_sets(const RunConfig& config) {
+std::vector<ValidationSet> open_validation_sets(const RunConfig& config, std::int64_t stride) {
   std::vector<std::string> names;
   for (const DataSource& source : config.data.validation) {
     if (std::find(names.begin(), names.end(), source.name) == names.end()) {
@@ -22,7 +22,7 @@ std::vector<ValidationSet> open_validation_sets(const RunConfig& config) {
   }
   std::vector<ValidationSet> sets;
   if (names.empty()) {
-    if (auto kept = open_validation_data(config)) sets.push_back({"", 1, std::move(*kept)});
+    if (auto kept = open_validation_data(config, stride)) sets.push_back({"", 1, std::move(*kept)});
     return sets;
   }
   for (const std::string& name : names) {
@@ -31,7 +31,7 @@ std::vector<ValidationSet> open_validation_sets(const RunConfig& config) {
                   [&](const DataSource& source) { return source.name != name; });
     double weight = 0;
     for (const DataSource& source : of_set.data.validation) weight += source.weight;
-    sets.push_back({name, weight, open_validation_data(of_set).value()});
+    sets.push_back({name, weight, open_validation_data(of_set, stride).value()});
   }
   return sets;
 }

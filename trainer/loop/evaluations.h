@@ -22,8 +22,9 @@ struct ValidationSet {
   data::SampleSource source;
 };
 
-// In the order in which the config first names them; empty without validation data.
-std::vector<ValidationSet> open_validation_sets(const RunConfig& config);
+// In the order in which the config first names them; empty without validation data. `stride`:
+// SequenceSpec's.
+std::vector<ValidationSet> open_validation_sets(const RunConfig& config, std::int64_t stride = 0);
 
 // The result of one set, and the mean over all by weight; its bits per byte need those of every
 // set.
