@@ -62,6 +62,36 @@ TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
   }
 }
 
+// More tokens than an MLP that is recomputed has at a time.
+EngineSpec spec_with_chunks(const char* family) {
+  EngineSpec spec = spec_of(family);
+  spec.activation_checkpoint.mode = Recompute::kFull;
+  spec.model.num_hidden_layers = 1;
+  spec.training.local_batch_size = 416;
+  spec.micro_batches = 1;
+  return spec;
+}
+
+TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu_in_chunks) {
+  for (const char* family : {"gpt2", "gemma3_text"}) {
+    const EngineSpec spec = spec_with_chunks(family);
+    const auto tokens = spec.training.local_batch_size * spec.training.seq_len;
+    ASSERT_LT(Mlp::chunk_rows(kDevice, tokens), tokens);
+    TinyEngine here(spec, Device{}), there(spec, kDevice);
+    for (TinyEngine* on : {&here, &there}) fill(on->engine.batch(), 7, spec.model.vocab_size);
+    const double loss = compute_gradients(here.engine, tokens);
+    EXPECT_NEAR(compute_gradients(there.engine, tokens), loss, 1e-5 * loss) << family;
+    std::vector<float> expected = gradients_of(here);
+    const std::vector<float> found = gradients_of(there);
+    const double norm = root_of_squares(expected);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) expected[i] -= found[i];
+    EXPECT_LT(root_of_squares(expected), 1e-5 * norm) << family;
+    apply_update(there.engine, 1e-3, 1);
+    EXPECT_EQ(there.arenas.peaks(), there.plan.memory);
+  }
+}
+
 TEST_F(EngineOnCuda, trains_and_evaluates_as_the_cpu_does) {
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const DType compute : {DType::kF32, DType::kBf16}) {
@@ -142,7 +172,9 @@ TEST_F(EngineOnCuda, computes_the_same_bits_when_its_gradients_are_replayed) {
   other.compute = DType::kBf16;
   other.activation_checkpoint.mode = Recompute::kFull;
   other.job.reproducible = true;
-  std::vector<EngineSpec> specs{plain, other};
+  EngineSpec in_chunks = spec_with_chunks("qwen3");
+  in_chunks.compute = DType::kBf16;
+  std::vector<EngineSpec> specs{plain, other, in_chunks};
   if (test::why_no_float8().empty()) {
     specs.push_back(float8_spec_of("qwen3"));
     specs.back().activation_checkpoint.mode = Recompute::kSelective;
