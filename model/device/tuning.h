@@ -11,8 +11,8 @@ struct Tuning {
   // Logits of one chunk of the head. Each chunk reads the vocabulary's weights and reads and writes
   // their whole float32 gradient, so a GPU takes as many tokens at once as 2 GiB of logits hold.
   std::int64_t head_logits;
-  // Tokens of a chunk of an MLP that is recomputed, at most: a multiple of 128. Each chunk reads
-  // and writes the whole float32 gradients of the MLP's weights.
+  // Tokens of a chunk of an MLP that is recomputed, at most, on a rank that has its whole width: a
+  // multiple of 128. Each chunk reads and writes the float32 gradients of all the MLP's weights.
   std::int64_t mlp_rows;
   // The vocabulary is padded in memory to a multiple of this: tensor cores need aligned rows of
   // logits, and cuBLASLt's fast kernels whole tiles of 128.

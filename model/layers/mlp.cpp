@@ -66,9 +66,9 @@ Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   return act;
 }
 
-std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens) {
+std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks) {
   constexpr std::int64_t kTile = 128;
-  const std::int64_t most = tuning_of(device).mlp_rows;
+  const std::int64_t most = tuning_of(device).mlp_rows * ranks;
   if (tokens <= most) return tokens;
   const std::int64_t chunks = (tokens + most - 1) / most;
   return (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile;
@@ -81,7 +81,7 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute
   Arena& entered = selective || again ? ctx.scratch : ctx.saved;
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor all = region_.enter(ctx, entered, x);
-  if (recompute == Recompute::kFull && chunk_rows(ctx.stream.device(), all.rows()) < all.rows()) {
+  if (recompute == Recompute::kFull && chunk_rows(ctx, all) < all.rows()) {
     saved = {.up = {.x = all}};
     return region_.leave(ctx, into, forward_in_chunks(ctx, passing, all));
   }
@@ -94,7 +94,7 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute
 
 Tensor Mlp::forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const {
   const Tensor y = into.take({x.rows(), down_.out()}, x.dtype);
-  const std::int64_t step = chunk_rows(ctx.stream.device(), x.rows());
+  const std::int64_t step = chunk_rows(ctx, x);
   for (std::int64_t first = 0; first < x.rows(); first += step) {
     const std::int64_t rows = std::min(step, x.rows() - first);
     const Arena::Frame frame(ctx.scratch);
@@ -157,7 +157,7 @@ Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::G
 
 Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, Tensor x) const {
   const Tensor dx = ctx.scratch.take(x.shape, d.dtype);
-  const std::int64_t step = chunk_rows(ctx.stream.device(), x.rows());
+  const std::int64_t step = chunk_rows(ctx, x);
   const auto chunk = [&](std::int64_t first, std::int64_t rows) {
     // dy may have the rows of this rank alone: its sum is down's bias's gradient of all chunks.
     const Linear::Gradient of_down(d.row_slice(first, rows), first == 0 ? dy : Tensor{});

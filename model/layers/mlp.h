@@ -44,10 +44,14 @@ class Mlp {
   // Returns dx, in scratch.
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
-  // Tokens per chunk: whole tiles, and about as many in each chunk.
-  static std::int64_t chunk_rows(Device device, std::int64_t tokens);
+  // Tokens per chunk on one of `ranks` that divide the width, and with it the memory that a token
+  // takes: whole tiles, and about as many in each chunk.
+  static std::int64_t chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks);
 
  private:
+  std::int64_t chunk_rows(const ExecContext& ctx, Tensor x) const {
+    return chunk_rows(ctx.stream.device(), x.rows(), region_.slice().count);
+  }
   // What the weight gradient of up reads.
   struct UpGradient {
     Linear::Gradient gradient;

@@ -14,19 +14,22 @@ namespace {
 constexpr Device kImaginedGpu{Device::Kind::kCuda, 0};
 
 TEST(Mlp, chunks_are_whole_tiles_of_about_as_many_tokens) {
-  EXPECT_EQ(Mlp::chunk_rows({}, 1), 1);
-  EXPECT_EQ(Mlp::chunk_rows({}, 1000), 1000);
-  EXPECT_EQ(Mlp::chunk_rows({}, 1024), 1024);
-  EXPECT_EQ(Mlp::chunk_rows({}, 1025), 640);  // 640 + 385
-  EXPECT_EQ(Mlp::chunk_rows({}, 2500), 896);  // 896 + 896 + 708
-  EXPECT_EQ(Mlp::chunk_rows({}, 8192), 1024);
-  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 8192), 8192);
-  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 12288), 6144);
-  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 131072), 8192);
+  EXPECT_EQ(Mlp::chunk_rows({}, 1, 1), 1);
+  EXPECT_EQ(Mlp::chunk_rows({}, 1000, 1), 1000);
+  EXPECT_EQ(Mlp::chunk_rows({}, 1024, 1), 1024);
+  EXPECT_EQ(Mlp::chunk_rows({}, 1025, 1), 640);  // 640 + 385
+  EXPECT_EQ(Mlp::chunk_rows({}, 2500, 1), 896);  // 896 + 896 + 708
+  EXPECT_EQ(Mlp::chunk_rows({}, 8192, 1), 1024);
+  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 8192, 1), 8192);
+  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 12288, 1), 6144);
+  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 131072, 1), 8192);
+  // Of an eighth of the width, eight times as many.
+  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 65536, 8), 65536);
+  EXPECT_EQ(Mlp::chunk_rows(kImaginedGpu, 131072, 8), 65536);
   for (const Device device : {Device{}, kImaginedGpu}) {
     const std::int64_t most = tuning_of(device).mlp_rows;
     for (std::int64_t tokens = most + 1; tokens < 5 * most; tokens += 61) {
-      const std::int64_t rows = Mlp::chunk_rows(device, tokens);
+      const std::int64_t rows = Mlp::chunk_rows(device, tokens, 1);
       ASSERT_LE(rows, most);
       ASSERT_EQ(rows % 128, 0);
       ASSERT_EQ((tokens + rows - 1) / rows, (tokens + most - 1) / most) << tokens;

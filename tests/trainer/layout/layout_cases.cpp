@@ -13,7 +13,7 @@ constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, F
                                 Family::kGemma3};
 constexpr Family kSparseFamilies[] = {Family::kQwen3Moe, Family::kGptOss, Family::kGlm4Moe};
 
-// Times kMicroBatch: more tokens than a chunk of an MLP has.
+// Times kMicroBatch: more tokens than a chunk of a whole MLP has.
 constexpr std::int64_t kTwoChunks = 520;
 
 Case with_experts(Case c, Family family) {
@@ -292,15 +292,14 @@ std::vector<Case> long_context_cases() {
 
 std::vector<Case> chunk_cases() {
   std::vector<Case> cases;
-  const auto add = [&](Family family, const ParallelismConfig& layout,
-                       std::int64_t seq = kTwoChunks, bool reproducible = false) {
+  const auto add = [&](Family family, const ParallelismConfig& layout, bool reproducible = false) {
     const Case c{.family = family,
                  .tied = family != Family::kGpt2,
                  .recompute = Recompute::kFull,
                  .layout = layout,
-                 .micro_batches = 8,
+                 .micro_batches = 4,
                  .reproducible = reproducible,
-                 .seq = seq};
+                 .seq = kTwoChunks * layout.tensor * layout.context};
     cases.push_back(family < Family::kQwen3Moe ? c : with_experts(c, family));
   };
   for (const Family family : {Family::kGpt2, Family::kLlama, Family::kGemma3, Family::kGlm4Moe}) {
@@ -320,10 +319,10 @@ std::vector<Case> chunk_cases() {
   ParallelismConfig layout;
   layout.data_shard = 2;
   layout.zero = 3;
-  add(Family::kQwen3, layout, kTwoChunks, true);
+  add(Family::kQwen3, layout, true);
   layout.data_shard = 1;
   layout.context = 2;
-  add(Family::kLlama, layout, 2 * kTwoChunks);
+  add(Family::kLlama, layout);
   layout.context = 1;
   layout.zero = 1;
   layout.tensor = layout.pipeline = 2;

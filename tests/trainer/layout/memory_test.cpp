@@ -170,9 +170,10 @@ TEST(Memory, more_tokens_take_none_within_an_mlp_that_is_recomputed) {
       const RankGroups groups(tests::world(), layout, spec.model);
       return plan_engine(spec, groups, {}).memory;
     };
-    constexpr std::int64_t kSome = 4096, kMany = 4 * kSome, kHidden = 4096, kWidth = 14336;
-    const MemoryPlan some = plan_of(kSome, kWidth), some_wide = plan_of(kSome, 2 * kWidth);
-    const MemoryPlan many = plan_of(kMany, kWidth), many_wide = plan_of(kMany, 2 * kWidth);
+    constexpr std::int64_t kHidden = 4096, kWidth = 14336;
+    const std::int64_t few = 4096 * layout.tensor, more = 4 * few;  // chunks
+    const MemoryPlan some = plan_of(few, kWidth), some_wide = plan_of(few, 2 * kWidth);
+    const MemoryPlan many = plan_of(more, kWidth), many_wide = plan_of(more, 2 * kWidth);
     EXPECT_EQ(some_wide.activations(), some.activations());
     EXPECT_EQ(many_wide.activations(), many.activations());
     EXPECT_NEAR(static_cast<double>(many.activations()),
@@ -180,9 +181,9 @@ TEST(Memory, more_tokens_take_none_within_an_mlp_that_is_recomputed) {
                 0.001 * static_cast<double>(many.activations()));
     const std::size_t grown = many.workspace - some.workspace;
     EXPECT_LE(many_wide.workspace - some_wide.workspace, grown);
-    // All of an MLP's would be 2 of input and output and 6 x 3.5 between, on one rank.
+    // On one rank all of an MLP's would be 6 x 3.5 more.
     const double inputs =
-        static_cast<double>(grown) / static_cast<double>((kMany - kSome) * kHidden * 2);
+        static_cast<double>(grown) / static_cast<double>((more - few) * kHidden * 2);
     EXPECT_LT(inputs, 14);
     if (tests::world().rank() == 0) {
       std::printf("llama3-8b, tensor %d%s: %.2f of workspace for each token's hidden state\n",
