@@ -26,12 +26,17 @@ void DeferredGradients::compute(ExecContext& ctx) {
 }
 
 Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part) const {
-  saved.x = x;
   const Tensor y = into.take({x.rows(), out()}, x.dtype);
+  forward(ctx, y, x, saved, part);
+  return y;
+}
+
+void Linear::forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part) const {
+  saved.x = x;
   const Tensor bias = bias_ && part.index == 0 ? bias_->value : Tensor{};
   if (!is_float8()) {
     ops::gemm(ctx.stream, y, x, weight_.value, {.transpose_b = true, .bias = bias});
-    return y;
+    return;
   }
   saved.inverse_scale = ctx.saved.take({1}, DType::kF32);
   const Arena::Frame frame(ctx.scratch);
@@ -40,17 +45,21 @@ Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Sl
   const ops::Float8Matrix right =
       ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, false);
   ops::gemm_float8(ctx.stream, ctx.scratch, {y, left, right, ops::Accumulate::kReplace, bias});
-  return y;
+}
+
+Tensor Linear::backward_input(ExecContext& ctx, Gradient& gradient) const {
+  const Tensor dx = ctx.scratch.take({gradient.dy.rows(), in()}, gradient.dy.dtype);
+  backward_input(ctx, dx, gradient);
+  return dx;
 }
 
 // float8 operands must be contiguous along k: here w is transposed, in the weight gradient dy and
 // x.
-Tensor Linear::backward_input(ExecContext& ctx, Gradient& gradient) const {
+void Linear::backward_input(ExecContext& ctx, Tensor dx, Gradient& gradient) const {
   const Tensor dy = gradient.dy;
-  const Tensor dx = ctx.scratch.take({dy.rows(), in()}, dy.dtype);
   if (!is_float8()) {
     ops::gemm(ctx.stream, dx, dy, weight_.value, {});
-    return dx;
+    return;
   }
   gradient.transposed = ops::Float8Matrix::take(ctx.lasting(), kGradients, out(), dy.rows());
   const Arena::Frame frame(ctx.scratch);
@@ -59,7 +68,6 @@ Tensor Linear::backward_input(ExecContext& ctx, Gradient& gradient) const {
   const ops::Float8Matrix right =
       ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, true);
   ops::gemm_float8(ctx.stream, ctx.scratch, {dx, left, right});
-  return dx;
 }
 
 void Linear::backward_weight(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const {
@@ -89,7 +97,7 @@ void Linear::add_gradients(ExecContext& ctx, const Gradient& gradient, const Sav
     ops::gemm(ctx.stream, weight_.grad, gradient.dy, saved.x,
               {.transpose_a = true, .accumulate = accumulate});
   }
-  if (bias_) {
+  if (bias_ && gradient.dsum) {
     ops::bias_backward(ctx.stream, bias_->grad, gradient.dsum, gradient_accumulate(*bias_));
   }
 }

@@ -29,7 +29,7 @@ class DeferredGradients {
 
 // Precision of the operands of a linear layer's three matrix products. In float8 each operand has
 // its own per-tensor scale from its current values: activations and weights as E4M3, gradients as
-// E5M2. Every shard of a weight and every micro-batch has its own scale.
+// E5M2. Every shard of a weight, every micro-batch and every chunk of one has its own scale.
 enum class MatmulPrecision : std::uint8_t { kNative, kFloat8 };
 
 // y = x w^T + b, with w [out, in] and optional b [out]. The weight may be several logical
@@ -52,7 +52,9 @@ class Linear {
     explicit Gradient(Tensor y) : Gradient(y, y) {}
     Gradient(Tensor y, Tensor sum) : dy(y), dsum(sum) {}
     Tensor dy;
-    Tensor dsum;  // the gradient of the sum over ranks, if that is not dy
+    // The gradient of the sum over ranks, if that is not dy; empty: the bias's gradient is computed
+    // with that of other rows.
+    Tensor dsum;
     // In float8, of dy's transpose: backward_input makes it in ctx.lasting() for the weight
     // gradient.
     ops::Float8Matrix transposed{};
@@ -63,10 +65,13 @@ class Linear {
   std::int64_t out() const { return weight_.value.shape[0]; }
   std::int64_t in() const { return weight_.value.shape[1]; }
 
+  // Returns y in `into`; or replaces y.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part = {}) const;
+  void forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part = {}) const;
   // The two halves are separate so that a caller can send dx before it computes the weight
-  // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch.
+  // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch; or replaces dx.
   Tensor backward_input(ExecContext& ctx, Gradient& gradient) const;
+  void backward_input(ExecContext& ctx, Tensor dx, Gradient& gradient) const;
   // x as in the forward.
   void backward_weight(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
   // Arena for dy. In float8 a weight gradient reads codes of dy, and only a bias's reads dy itself.

@@ -1,5 +1,8 @@
 #include "model/layers/mlp.h"
 
+#include <algorithm>
+
+#include "model/device/tuning.h"
 #include "model/ops/activation.h"
 
 namespace trireme {
@@ -63,22 +66,49 @@ Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   return act;
 }
 
+std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks) {
+  constexpr std::int64_t kTile = 128;
+  const std::int64_t most = tuning_of(device).mlp_rows * ranks;
+  if (tokens <= most) return tokens;
+  const std::int64_t chunks = (tokens + most - 1) / most;
+  return (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile;
+}
+
 Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute,
                     Saved& saved) const {
   const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
   Arena& entered = selective || again ? ctx.scratch : ctx.saved;
-  saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, entered, x), saved.up);
+  Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
+  const Tensor all = region_.enter(ctx, entered, x);
+  if (recompute == Recompute::kFull && chunk_rows(ctx, all) < all.rows()) {
+    saved = {.up = {.x = all}};
+    return region_.leave(ctx, into, forward_in_chunks(ctx, passing, all));
+  }
+  saved.pre = up_.forward(ctx, ctx.saved, all, saved.up);
   if (again) saved.up = {.own = x, .inverse_scale = saved.up.inverse_scale};
   const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
-  Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = down_.forward(ctx, passing, act, saved.down, region_.slice());
   return region_.leave(ctx, into, partial);
 }
 
+Tensor Mlp::forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const {
+  const Tensor y = into.take({x.rows(), down_.out()}, x.dtype);
+  const std::int64_t step = chunk_rows(ctx, x);
+  for (std::int64_t first = 0; first < x.rows(); first += step) {
+    const std::int64_t rows = std::min(step, x.rows() - first);
+    const Arena::Frame frame(ctx.scratch);
+    ExecContext passing{ctx.stream, ctx.scratch, ctx.scratch};
+    Linear::Saved unused;
+    const Tensor pre = up_.forward(passing, ctx.scratch, x.row_slice(first, rows), unused);
+    down_.forward(passing, y.row_slice(first, rows), activate(passing, ctx.scratch, pre), unused,
+                  region_.slice());
+  }
+  return y;
+}
+
 void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
-  saved.pre = up_.forward(ctx, ctx.saved, region_.enter(ctx, ctx.saved, x), saved.up);
-  saved.down = {.x = activate(ctx, ctx.saved, saved.pre)};
+  saved = {.up = {.x = region_.enter(ctx, ctx.saved, x)}};
 }
 
 void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
@@ -88,23 +118,63 @@ void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
 
 Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
-  Linear::Gradient of_down(d, dy);
-  const Tensor dact = down_.backward_input(ctx, of_down);
-  down_.backward_weight(ctx, of_down, saved.down);
-  Arena& into = up_.gradient_arena(ctx);
-  const bool in_place = !gated_ && &into == &ctx.scratch;
-  const Tensor dpre = in_place ? dact : into.take(saved.pre.shape, dy.dtype);
-  if (gated_) {
-    ops::gate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
-  } else {
-    ops::activate_backward(ctx.stream, dpre, dact, saved.pre, activation_);
-  }
+  if (!saved.pre) return backward_in_chunks(ctx, d, dy, saved.up.x);
+  const Tensor dpre = activation_backward(ctx, Linear::Gradient(d, dy), saved.pre, saved.down);
   const Linear::Saved up = entered(ctx, region_, saved.up);
   Linear::Gradient of_up(dpre);
   const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, of_up));
   up_.backward_weight(ctx, of_up, up);
   region_.finish(ctx);
   return dx;
+}
+
+// Adds the gradients of down and returns that of `pre`, in the arena that up's asks for.
+Tensor Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                                const Linear::Saved& down) const {
+  const Tensor dact = down_.backward_input(ctx, of_down);
+  down_.backward_weight(ctx, of_down, down);
+  Arena& into = up_.gradient_arena(ctx);
+  const bool in_place = !gated_ && &into == &ctx.scratch;
+  const Tensor dpre = in_place ? dact : into.take(pre.shape, dact.dtype);
+  if (gated_) {
+    ops::gate_backward(ctx.stream, dpre, dact, pre, activation_);
+  } else {
+    ops::activate_backward(ctx.stream, dpre, dact, pre, activation_);
+  }
+  return dpre;
+}
+
+Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
+                                    Tensor x) const {
+  ExecContext again{ctx.stream, ctx.lasting(), ctx.scratch};
+  Linear::Saved up;
+  const Tensor pre = up_.forward(again, ctx.scratch, x, up);
+  const Tensor act = activate(ctx, ctx.lasting(), pre);
+  Linear::Gradient of_up(activation_backward(ctx, of_down, pre, {.x = act}));
+  up_.backward_input(ctx, dx, of_up);
+  return {of_up, up};
+}
+
+Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, Tensor x) const {
+  const Tensor dx = ctx.scratch.take(x.shape, d.dtype);
+  const std::int64_t step = chunk_rows(ctx, x);
+  const auto chunk = [&](std::int64_t first, std::int64_t rows) {
+    // dy may have the rows of this rank alone: its sum is down's bias's gradient of all chunks.
+    const Linear::Gradient of_down(d.row_slice(first, rows), first == 0 ? dy : Tensor{});
+    return chunk_backward(ctx, dx.row_slice(first, rows), of_down, x.row_slice(first, rows));
+  };
+  std::int64_t first = 0;
+  for (; first + step < x.rows(); first += step) {
+    const Arena::Frame frame(ctx.scratch);
+    const UpGradient up = chunk(first, step);
+    up_.backward_weight(ctx, up.gradient, up.saved);
+  }
+  // Of the last chunk, up's weight gradient is computed while dx is sent.
+  const UpGradient last = chunk(first, x.rows() - first);
+  const Tensor entering = region_.start_enter_backward(ctx, dx);
+  up_.backward_weight(ctx, last.gradient, last.saved);
+  region_.finish(ctx);
+  return entering;
 }
 
 }  // namespace trireme

@@ -20,26 +20,50 @@ struct MlpSpec {
 
 // down(act(gate(x)) up(x)) (Shazeer 2020: SwiGLU, GeGLU) or down(act(up(x))). Gate and up are one
 // matrix product.
+//
+// Where all is recomputed, tokens are computed in chunks, so that what lies between x and y exists
+// for one chunk at a time (Liu and Abbeel 2023, "Blockwise Parallel Transformer"). Regions are
+// entered and left once, with all tokens.
 class Mlp {
  public:
   struct Saved {
-    Linear::Saved up, down;
-    Tensor pre;  // [tokens, intermediate] or [tokens, 2 intermediate], input of the activation
+    Linear::Saved up{}, down{};
+    // [tokens, intermediate] or [tokens, 2 intermediate], input of the activation; empty: backward
+    // recomputes it.
+    Tensor pre{};
   };
   Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
 
   // Returns y in `into`. With selective recomputation the output of the activation and the region's
-  // input activations are not saved.
+  // input activations are not saved. With full recomputation of several chunks only x is.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved) const;
-  // Forward without the last product: recomputes everything that backward reads.
+  // After full recomputation, for a backward that recomputes all but x.
   void restore(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Recomputes what a selective forward did not save: the input and the output of the activation.
   void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
+  // Tokens per chunk on one of `ranks` that divide the width, and with it the memory that a token
+  // takes: whole tiles, and about as many in each chunk.
+  static std::int64_t chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks);
+
  private:
+  std::int64_t chunk_rows(const ExecContext& ctx, Tensor x) const {
+    return chunk_rows(ctx.stream.device(), x.rows(), region_.slice().count);
+  }
+  // What the weight gradient of up reads.
+  struct UpGradient {
+    Linear::Gradient gradient;
+    Linear::Saved saved;
+  };
   Tensor activate(ExecContext& ctx, Arena& into, Tensor pre) const;
+  Tensor forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const;
+  Tensor activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                             const Linear::Saved& down) const;
+  UpGradient chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
+                            Tensor x) const;
+  Tensor backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, Tensor x) const;
   Region& region_;
   Activation activation_;
   bool gated_;

@@ -143,7 +143,8 @@ void add_activation_checkpoint(Options& to) {
   to.push_back({.key = "activation_checkpoint.mode",
                 .slot = TRIREME_MEMBER(activation_checkpoint.mode),
                 .help = "activations that the backward pass recomputes instead of saving them; "
-                        "selective: of norms and MLP activation functions; full: of whole blocks",
+                        "selective: of norms and MLP activation functions; full: of whole blocks, "
+                        "with MLPs in chunks of tokens",
                 .effect = Effect::kPerformance,
                 .allowed = {kRecomputeNames.begin(), kRecomputeNames.end()}});
   to.push_back(

@@ -62,6 +62,41 @@ TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
   }
 }
 
+// With more tokens than an MLP that is recomputed has at a time.
+TEST_F(EngineOnCuda, computes_and_replays_chunks) {
+  for (const char* family : {"gpt2", "gemma3_text"}) {
+    EngineSpec spec = spec_of(family);
+    spec.model = test::tiny_model(
+        family, {.hidden = 16, .mlp = 32, .layers = 1, .heads = 2, .kv_heads = 1, .positions = 8});
+    spec.activation_checkpoint.mode = Recompute::kFull;
+    spec.training.seq_len = 8;
+    spec.training.local_batch_size = 1040;
+    spec.micro_batches = 1;
+    const auto tokens = spec.training.local_batch_size * spec.training.seq_len;
+    ASSERT_LT(Mlp::chunk_rows(kDevice, tokens, 1), tokens);
+    TinyEngine here(spec, Device{});
+    spec.job.cuda_graphs = true;
+    TinyEngine there(spec, kDevice);
+    for (TinyEngine* on : {&here, &there}) fill(on->engine.batch(), 7, spec.model.vocab_size);
+    const double expected_loss = compute_gradients(here.engine, tokens);
+    const std::vector<float> expected = gradients_of(here);
+    // Launched plainly, captured, replayed.
+    const double loss = compute_gradients(there.engine, tokens);
+    const std::vector<float> found = gradients_of(there);
+    for (int again = 0; again < 2; ++again) {
+      EXPECT_EQ(compute_gradients(there.engine, tokens), loss) << family;
+      EXPECT_EQ(gradients_of(there), found) << family;
+    }
+    EXPECT_NEAR(loss, expected_loss, 1e-5 * expected_loss) << family;
+    ASSERT_EQ(found.size(), expected.size());
+    std::vector<float> difference = found;
+    for (std::size_t i = 0; i < found.size(); ++i) difference[i] -= expected[i];
+    EXPECT_LT(root_of_squares(difference), 1e-5 * root_of_squares(expected)) << family;
+    apply_update(there.engine, 1e-3, 1);
+    EXPECT_EQ(there.arenas.peaks(), there.plan.memory);
+  }
+}
+
 TEST_F(EngineOnCuda, trains_and_evaluates_as_the_cpu_does) {
   for (const char* family : {"gpt2", "qwen3"}) {
     for (const DType compute : {DType::kF32, DType::kBf16}) {

@@ -45,6 +45,20 @@ TEST(StepOps, have_the_flops_of_the_step) {
   }
 }
 
+TEST(StepOps, of_an_mlp_in_chunks_have_the_flops_of_all_its_tokens) {
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = unpadded(family, Recompute::kFull);
+    const StepOps at_once = record_step(spec, {});
+    const double alone = plan_step(spec, RankGroups(), Device{}).issued.matmul;
+    spec.training.local_batch_size *= 30;
+    const StepOps chunks = record_step(spec, {});
+    EXPECT_GT(chunks.block().forward.size(), at_once.block().forward.size());
+    EXPECT_GT(chunks.block().backward.size(), at_once.block().backward.size());
+    EXPECT_DOUBLE_EQ(chunks.block().flops(), 30 * at_once.block().flops()) << family;
+    EXPECT_DOUBLE_EQ(plan_step(spec, RankGroups(), Device{}).issued.matmul, 30 * alone) << family;
+  }
+}
+
 TEST(StepOps, of_tensor_ranks_divide_the_work) {
   EngineSpec spec = unpadded("gpt2");
   const double alone = step_flops(spec, record_step(spec, {}));

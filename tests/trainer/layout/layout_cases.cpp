@@ -13,6 +13,9 @@ constexpr Family kFamilies[] = {Family::kGpt2, Family::kLlama, Family::kQwen3, F
                                 Family::kGemma3};
 constexpr Family kSparseFamilies[] = {Family::kQwen3Moe, Family::kGptOss, Family::kGlm4Moe};
 
+// Times kMicroBatch: more tokens than a chunk of a whole MLP has.
+constexpr std::int64_t kTwoChunks = 520;
+
 Case with_experts(Case c, Family family) {
   c.family = family;
   c.every_expert = !is_exact(c);
@@ -294,6 +297,52 @@ std::vector<Case> long_context_cases() {
       }
     }
   }
+  return cases;
+}
+
+std::vector<Case> chunk_cases() {
+  std::vector<Case> cases;
+  const auto add = [&](Family family, const ParallelismConfig& layout, bool reproducible = false) {
+    const Case c{.family = family,
+                 .tied = family != Family::kGpt2,
+                 .recompute = Recompute::kFull,
+                 .layout = layout,
+                 .micro_batches = 4,
+                 .reproducible = reproducible,
+                 .seq = kTwoChunks * layout.tensor * layout.context};
+    cases.push_back(family < Family::kQwen3Moe ? c : with_experts(c, family));
+  };
+  for (const Family family : {Family::kGpt2, Family::kLlama, Family::kGemma3, Family::kGlm4Moe}) {
+    for (const bool sequence : {false, true}) {
+      ParallelismConfig layout;
+      layout.tensor = 2;
+      layout.sequence = sequence;
+      layout.data_shard = 1;
+      add(family, layout);
+    }
+    ParallelismConfig layout;
+    layout.data_shard = 1;
+    layout.pipeline = 2;
+    layout.schedule = "ZBH1";
+    add(family, layout);
+  }
+  ParallelismConfig layout;
+  layout.data_shard = 2;
+  layout.zero = 3;
+  add(Family::kQwen3, layout, true);
+  layout.data_shard = 1;
+  layout.context = 2;
+  add(Family::kLlama, layout);
+  layout.context = 1;
+  layout.zero = 1;
+  layout.tensor = layout.pipeline = 2;
+  layout.sequence = true;
+  layout.schedule = "ZBH1";
+  add(Family::kOlmo2, layout);
+  layout.data_shard = 2;
+  layout.zero = 2;
+  layout.schedule = "1F1B";
+  add(Family::kGpt2, layout);
   return cases;
 }
 

@@ -50,5 +50,8 @@ std::vector<Case> expert_cases();
 std::vector<Case> context_cases();
 // Sequences of several tiles, of which a rank has some or parts.
 std::vector<Case> long_context_cases();
+// Micro-batches of more tokens than an MLP that is recomputed has at a time: with biases and
+// without, with a norm of the result, as shared experts, with weight gradients deferred.
+std::vector<Case> chunk_cases();
 
 }  // namespace trireme::tests

@@ -260,6 +260,7 @@ INSTANTIATE_TEST_SUITE_P(WithData, Layout, testing::ValuesIn(tests::data_cases()
 INSTANTIATE_TEST_SUITE_P(WithContext, Layout, testing::ValuesIn(tests::context_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithLongContext, Layout, testing::ValuesIn(tests::long_context_cases()),
                          kName);
+INSTANTIATE_TEST_SUITE_P(WithChunks, Layout, testing::ValuesIn(tests::chunk_cases()), kName);
 INSTANTIATE_TEST_SUITE_P(WithExperts, Layout, testing::ValuesIn(tests::expert_cases()), kName);
 
 }  // namespace

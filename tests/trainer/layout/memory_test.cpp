@@ -153,6 +153,45 @@ TEST(Memory, context_ranks_divide_what_layers_keep) {
   }
 }
 
+// With full recomputation more tokens take more memory for blocks' inputs and for what attention
+// keeps of one block, and none for what lies between the input and the output of an MLP.
+TEST(Memory, more_tokens_take_none_within_an_mlp_that_is_recomputed) {
+  ParallelismConfig layout;
+  layout.tensor = tests::world().size();
+  for (const bool sequence : {false, true}) {
+    layout.sequence = sequence;
+    const auto plan_of = [&](std::int64_t tokens, std::int64_t intermediate) {
+      EngineSpec spec = memory_spec("llama3-8b");
+      spec.compute = DType::kBf16;
+      spec.training.seq_len = tokens;
+      spec.model.intermediate_size = intermediate;
+      spec.activation_checkpoint.mode = Recompute::kFull;
+      spec.parallelism = layout;
+      const RankGroups groups(tests::world(), layout, spec.model);
+      return plan_engine(spec, groups, {}).memory;
+    };
+    constexpr std::int64_t kHidden = 4096, kWidth = 14336;
+    const std::int64_t few = 4096 * layout.tensor, more = 4 * few;  // chunks
+    const MemoryPlan some = plan_of(few, kWidth), some_wide = plan_of(few, 2 * kWidth);
+    const MemoryPlan many = plan_of(more, kWidth), many_wide = plan_of(more, 2 * kWidth);
+    EXPECT_EQ(some_wide.activations(), some.activations());
+    EXPECT_EQ(many_wide.activations(), many.activations());
+    EXPECT_NEAR(static_cast<double>(many.activations()),
+                4.0 * static_cast<double>(some.activations()),
+                0.001 * static_cast<double>(many.activations()));
+    const std::size_t grown = many.workspace - some.workspace;
+    EXPECT_LE(many_wide.workspace - some_wide.workspace, grown);
+    // On one rank all of an MLP's would be 6 x 3.5 more.
+    const double inputs =
+        static_cast<double>(grown) / static_cast<double>((more - few) * kHidden * 2);
+    EXPECT_LT(inputs, 14);
+    if (tests::world().rank() == 0) {
+      std::printf("llama3-8b, tensor %d%s: %.2f of workspace for each token's hidden state\n",
+                  tests::world().size(), sequence ? " with sequence" : "", inputs);
+    }
+  }
+}
+
 // Memory for a micro-batch in flight is that of the stages it is for, not of the rank's largest;
 // the steps run in what was planned, also those of fewer micro-batches, which use it for other
 // stages.
