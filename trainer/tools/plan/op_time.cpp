@@ -130,8 +130,9 @@ ListTime ListTime::operator*(double times) const {
 
 GroupShape group_of(std::string_view name, const Workload& work) {
   const MeshShape& mesh = work.mesh;
-  const auto group = [](std::int64_t size, std::int64_t stride) {
-    return GroupShape{static_cast<int>(size), static_cast<int>(stride)};
+  const auto group = [&](std::int64_t size, std::int64_t stride) {
+    return GroupShape{static_cast<int>(size), static_cast<int>(stride),
+                      static_cast<int>(work.ranks())};
   };
   const std::int64_t of_stage = work.ranks() / mesh.pipeline,
                      shard = mesh.data_shard * mesh.context;
