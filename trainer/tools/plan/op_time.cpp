@@ -116,6 +116,7 @@ ListTime& ListTime::operator+=(const ListTime& more) {
   attention += more.attention;
   streams += more.streams;
   waiting += more.waiting;
+  offload += more.offload;
   tensor += more.tensor;
   context += more.context;
   expert += more.expert;
@@ -124,7 +125,7 @@ ListTime& ListTime::operator+=(const ListTime& more) {
 }
 
 ListTime ListTime::operator*(double times) const {
-  return {times * products, times * attention, times * streams, times * waiting,
+  return {times * products, times * attention, times * streams, times * waiting, times * offload,
           tensor * times,   context * times,   expert * times,  data * times};
 }
 

@@ -49,6 +49,7 @@ std::string step_text(const RunPlan& plan) {
   part(parts.bubble, "pipeline bubble");
   part(parts.gradients, "gradient reduction");
   part(parts.optimizer, "optimizer");
+  part(parts.offload, "offload");
   return text;
 }
 

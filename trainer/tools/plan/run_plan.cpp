@@ -46,7 +46,7 @@ double sent_along(const Traffic& sent, std::string_view axis) {
 
 std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
   std::vector<AxisPlan> all;
-  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms"}) {
+  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms", "host"}) {
     AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
     for (const PipelinePlace& place : layout.places) {
       plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));
@@ -55,6 +55,7 @@ std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& e
       if (estimated.axis != axis) continue;
       plan.seconds = estimated.seconds;
       plan.hidden = estimated.hidden;
+      if (plan.axis == "host") plan.bytes = estimated.bytes;
     }
     if (plan.bytes > 0) all.push_back(std::move(plan));
   }

@@ -23,7 +23,7 @@ struct PlanOptions {
 // Communication of one rank along one axis per step: bytes counted by the planner, seconds
 // estimated by the cost model.
 struct AxisPlan {
-  std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"
+  std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"; "host": offload
   double bytes = 0;
   std::optional<double> seconds, hidden;
 };

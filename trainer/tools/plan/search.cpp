@@ -213,14 +213,15 @@ class Search {
 std::string lacks(const StepEstimate& best, const StepEstimate& other) {
   const TimeParts& a = best.parts;
   const TimeParts& b = other.parts;
-  const std::array<std::pair<const char*, double>, 7> more{
+  const std::array<std::pair<const char*, double>, 8> more{
       {{"matmul", b.products - a.products},
        {"attention", b.attention - a.attention},
        {"memory-bound", b.streams - a.streams},
        {"exposed communication", b.messages - a.messages},
        {"pipeline bubble", b.bubble - a.bubble},
        {"gradient reduction", b.gradients - a.gradients},
-       {"optimizer", b.optimizer - a.optimizer}}};
+       {"optimizer", b.optimizer - a.optimizer},
+       {"offload", b.offload - a.offload}}};
   const auto* most = std::max_element(
       more.begin(), more.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
   if (most->second <= 0) return "";
