@@ -49,8 +49,8 @@ StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfi
   }
   result_.schedule = make_schedule(spec.parallelism.schedule, shape);
   result_.layers_per_stage = divide_layers(spec, result_.schedule.stages);
-  stages_ = costs_of_stages(ops, step_times(ops, work, device), work, device,
-                            result_.layers_per_stage);
+  stages_ =
+      costs_of_stages(ops, step_times(ops, work, device), work, device, result_.layers_per_stage);
 }
 
 void StepModel::play() {

@@ -24,6 +24,7 @@ struct RejectedLayouts {
   std::int64_t bounded = 0;    // lower bound of the step time above the best
   std::int64_t slower = 0;     // slower by prediction
   double least_missing = 0;    // bytes by which the closest layout exceeds the memory
+  std::string violated;        // the rules that the first of the layouts not valid violates
 };
 
 struct SearchResult {
