@@ -15,7 +15,8 @@ namespace {
 
 class StepModel {
  public:
-  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device);
+  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+            const Simulation& simulation);
   StepEstimate estimate();
 
  private:
@@ -32,40 +33,26 @@ class StepModel {
   const Workload& work_;
   const StepOps& ops_;
   const DeviceProfile& device_;
+  const Simulation& simulation_;
   StepEstimate result_;
   std::vector<StageCosts> stages_;
   MessageTime summed_, published_;  // of the rank with most parameters
   double hidden_publishing_ = 0;
 };
 
-StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device)
-    : work_(work), ops_(ops), device_(device) {
-  const EngineSpec& spec = work.spec;
-  const PipelineShape shape{.ranks = static_cast<int>(work.mesh.pipeline),
-                            .micro_batches = static_cast<int>(spec.micro_batches),
-                            .virtual_stages = static_cast<int>(spec.parallelism.virtual_stages)};
-  if (device.rate(work.numbers()).peak <= 0) {
-    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
-  }
-  result_.schedule = make_schedule(spec.parallelism.schedule, shape);
-  result_.layers_per_stage = divide_layers(spec, result_.schedule.stages);
+StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                     const Simulation& simulation)
+    : work_(work), ops_(ops), device_(device), simulation_(simulation) {
+  result_.schedule = simulation.schedule();
+  result_.layers_per_stage = divide_layers(work.spec, result_.schedule.stages);
   stages_ =
       costs_of_stages(ops, step_times(ops, work, device), work, device, result_.layers_per_stage);
 }
 
 void StepModel::play() {
-  ActionCosts costs;
-  for (const StageCosts& stage : stages_) {
-    costs.forward.push_back(stage.forward.seconds());
-    costs.backward_input.push_back(stage.input_half);
-    costs.backward_weight.push_back(stage.backward.seconds() - stage.input_half);
-  }
-  if (work_.mesh.pipeline > 1) {
-    costs.transfer = collective_seconds(device_.network, Collective::kSend,
-                                        group_of("pipeline_ends", work_), ops_.boundary_bytes);
-  }
+  const ActionCosts costs = action_costs(stages_, ops_, work_, device_.network);
   if (device_.cores == 0) {
-    result_.timeline = simulate(result_.schedule, costs);
+    result_.timeline = simulation_.run(costs);
     return;
   }
   const std::int64_t columns = work_.ranks() / work_.mesh.pipeline;
@@ -269,12 +256,42 @@ std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& tim
   return stages;
 }
 
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
+                         const Workload& work, const Network& network) {
+  ActionCosts costs;
+  for (const StageCosts& stage : stages) {
+    costs.forward.push_back(stage.forward.seconds());
+    costs.backward_input.push_back(stage.input_half);
+    costs.backward_weight.push_back(stage.backward.seconds() - stage.input_half);
+  }
+  if (work.mesh.pipeline > 1) {
+    costs.transfer = collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
+                                        ops.boundary_bytes);
+  }
+  return costs;
+}
+
+PipelineShape pipeline_shape(const Workload& work) {
+  return {.ranks = static_cast<int>(work.mesh.pipeline),
+          .micro_batches = static_cast<int>(work.spec.micro_batches),
+          .virtual_stages = static_cast<int>(work.spec.parallelism.virtual_stages)};
+}
+
 double StepEstimate::tokens_per_second(const Workload& work) const {
   return static_cast<double>(work.tokens()) / seconds;
 }
 
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                           const Simulation& schedule) {
+  if (device.rate(work.numbers()).peak <= 0) {
+    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
+  }
+  return StepModel(work, ops, device, schedule).estimate();
+}
+
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device) {
-  return StepModel(work, ops, device).estimate();
+  const Simulation schedule(make_schedule(work.spec.parallelism.schedule, pipeline_shape(work)));
+  return estimate_step(work, ops, device, schedule);
 }
 
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device) {

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/pipeline/published.h"
 #include "parallel/pipeline/simulate.h"
 #include "trainer/engine/step_ops.h"
 #include "trainer/tools/plan/stage_costs.h"
@@ -48,9 +49,16 @@ StepEstimate estimate_step(const Workload& work, const DeviceProfile& device);
 // Of ops that are not those of record_step.
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device);
 
+// With a schedule that has been made before.
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                           const Simulation& schedule);
+
 // The costs of all pipeline stages, of which stage i has layers_per_stage[i] layers.
 std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
                                         const Workload& work, const DeviceProfile& device,
                                         const std::vector<std::int64_t>& layers_per_stage);
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
+                         const Workload& work, const Network& network);
+PipelineShape pipeline_shape(const Workload& work);
 
 }  // namespace trireme

@@ -128,6 +128,15 @@ const StageDivision& LayoutBounds::division(std::int64_t stages) {
   return division;
 }
 
+const Simulation& LayoutBounds::simulation(const Workload& work, const ScheduleChoice& choice) {
+  PipelineShape shape = pipeline_shape(work);
+  shape.virtual_stages = static_cast<int>(choice.virtual_stages);
+  const ScheduleKey key{choice.schedule, shape.ranks, shape.micro_batches, shape.virtual_stages};
+  const auto known = simulations_.find(key);
+  if (known != simulations_.end()) return known->second;
+  return simulations_.try_emplace(key, make_schedule(choice.schedule->name, shape)).first->second;
+}
+
 LayoutBounds::Member::Member(LayoutBounds& bounds, const RunConfig& layout)
     : bounds_(bounds),
       work_(workload_of(layout, bounds.expert_imbalance_)),
@@ -167,6 +176,16 @@ double LayoutBounds::Member::seconds(const ScheduleChoice& choice) {
     if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer_;
   }
   return least / bounds_.fastest();
+}
+
+double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice) {
+  if (bounds_.profile_.cores > 0) return seconds(choice);  // a faster rank is not a faster pipeline
+  const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
+  const std::vector<StageCosts> stages =
+      costs_of_stages(ops_, times_, work_, bounds_.profile_, division.layers_per_stage);
+  return bounds_.simulation(work_, choice)
+      .run(action_costs(stages, ops_, work_, bounds_.profile_.network))
+      .makespan;
 }
 
 double LayoutBounds::Member::bytes(const ScheduleChoice& choice) {

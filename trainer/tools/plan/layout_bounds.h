@@ -3,9 +3,9 @@
 #include <tuple>
 #include <vector>
 
+#include "trainer/tools/plan/estimate.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/layouts.h"
-#include "trainer/tools/plan/stage_costs.h"
 #include "trainer/tools/plan/state_theory.h"
 #include "trainer/tools/plan/workload.h"
 
@@ -39,6 +39,8 @@ class LayoutBounds {
     // The pipeline's first input reaches a rank through the stages before, and its last gradient
     // leaves through them; between, the rank computes all of its micro-batches.
     double seconds(const ScheduleChoice& choice);
+    // By a simulation of the schedule; closer, and slower.
+    double seconds_by_simulation(const ScheduleChoice& choice);
     // Model state and activations in flight of the first pipeline rank, which has the most of them.
     double bytes(const ScheduleChoice& choice);
 
@@ -53,6 +55,7 @@ class LayoutBounds {
   };
 
   const StageDivision& division(std::int64_t stages);
+  const Simulation& simulation(const Workload& work, const ScheduleChoice& choice);
   const ModelPlan& model() const { return model_; }
 
  private:
@@ -80,6 +83,8 @@ class LayoutBounds {
   double embedding_ = 0;  // parameters of the first stage's table
   std::map<OpsKey, StepOps> ops_;
   std::map<std::int64_t, StageDivision> divisions_;
+  using ScheduleKey = std::tuple<const NamedSchedule*, int, int, int>;
+  std::map<ScheduleKey, Simulation> simulations_;
 };
 
 }  // namespace trireme

@@ -34,14 +34,17 @@ struct Family {
 
 // A family, or one of its layouts, with a lower bound of the step time.
 struct Candidate {
-  enum class Known : std::uint8_t { kFlops, kLayers, kSchedule };
+  enum class Known : std::uint8_t { kFlops, kLayers, kSchedule, kSimulation };
   double bound = 0;
   Known by = Known::kFlops;
   std::uint32_t family = 0;
   // Of a layout:
   std::int64_t replicate = 1;
   ScheduleChoice schedule = {};
-  bool operator<(const Candidate& other) const { return bound > other.bound; }  // least on top
+  // Of layouts with equal bounds, that with the fewest replicas needs the least memory.
+  bool operator<(const Candidate& other) const {  // least on top
+    return bound != other.bound ? bound > other.bound : replicate > other.replicate;
+  }
 };
 
 // Best first: what has the least bound is examined more closely, until the least is above the times
@@ -69,8 +72,10 @@ class Search {
         examine(candidate);
       } else if (candidate.by == Candidate::Known::kLayers) {
         expand(candidate);
+      } else if (candidate.by == Candidate::Known::kSchedule) {
+        simulate(candidate);
       } else {
-        rank(layout_of(candidate));
+        rank(candidate);
       }
     }
     return std::move(result_);
@@ -80,7 +85,7 @@ class Search {
   int node() const { return profile_.network.ranks_per_node; }
 
   std::int64_t count_of(const Candidate& candidate) const {
-    const bool is_layout = candidate.by == Candidate::Known::kSchedule;
+    const bool is_layout = candidate.by >= Candidate::Known::kSchedule;
     return is_layout ? 1 : families_[candidate.family].members;
   }
 
@@ -159,31 +164,67 @@ class Search {
     }
   }
 
-  // True if a layout that does not fit differs only by a smaller micro-batch or by more
-  // recomputation.
+  // What a layout that does not fit has of what takes memory.
+  struct TooLarge {
+    std::int64_t micro_batch = 1;
+    int kept = 0;
+    std::int64_t replicate = 1;
+  };
+
+  // True if a layout that does not fit differs only by a smaller micro-batch, by more recomputation
+  // or by fewer replicas, which divide the state among more ranks.
   bool is_larger_than_one_that_is_too_large(const RunConfig& config) const {
     const auto found = too_large_.find(kind_of(config));
     if (found == too_large_.end()) return false;
-    return std::any_of(found->second.begin(), found->second.end(), [&](const auto& other) {
-      return config.training.local_batch_size >= other.first && kept_of(config) >= other.second;
+    const ParallelismConfig& p = config.parallelism;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const TooLarge& other) {
+      // Without shard groups their buffers are missing.
+      const bool has_larger_state = p.data_replicate == other.replicate ||
+                                    (p.data_replicate > other.replicate && p.data_shard > 1);
+      return config.training.local_batch_size >= other.micro_batch &&
+             kept_of(config) >= other.kept && has_larger_state;
     });
   }
 
   using Context = std::pair<std::int64_t, ContextMethod>;
   using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
-                          std::int64_t, std::int64_t, std::int64_t>;
+                          std::int64_t, std::int64_t>;
   static Context context_of(const ParallelismConfig& p) { return {p.context, p.context_method}; }
   static Kind kind_of(const RunConfig& config) {
     const ParallelismConfig& p = config.parallelism;
-    return {p.tensor,         p.sequence, context_of(p), p.pipeline,      p.schedule,
-            p.virtual_stages, p.zero,     p.expert,      p.data_replicate};
+    return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
+            p.schedule, p.virtual_stages, p.zero,        p.expert};
   }
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
     return -static_cast<int>(config.activation_checkpoint.mode);
   }
 
-  void rank(RunConfig config) {
+  // ZeRO-1's pipeline does not depend on what data ranks send after its backwards.
+  void simulate(const Candidate& candidate) {
+    const RunConfig config = layout_of(candidate);
+    if (is_larger_than_one_that_is_too_large(config)) {
+      ++result_.rejected.too_large;
+      return;
+    }
+    const auto seconds = [&] {
+      return LayoutBounds::Member(bounds_, config).seconds_by_simulation(candidate.schedule);
+    };
+    Candidate closer = candidate;
+    closer.by = Candidate::Known::kSimulation;
+    if (config.parallelism.zero > 1) {
+      closer.bound = std::max(candidate.bound, seconds());
+    } else {
+      const auto [known, is_new] = simulated_.try_emplace(
+          {candidate.family, candidate.schedule.schedule->name, candidate.schedule.virtual_stages});
+      if (is_new) known->second = seconds();
+      closer.bound = std::max(candidate.bound, known->second);
+    }
+    candidates_.push(closer);
+  }
+
+  void rank(const Candidate& candidate) {
+    RunConfig config = layout_of(candidate);
     if (!is_valid(config)) {
       ++result_.rejected.not_valid;
       return;
@@ -197,7 +238,10 @@ class Search {
         bounds_.division(config.parallelism.pipeline * config.parallelism.virtual_stages)
             .layers_per_stage;
     // The time first, which takes a few layers; memory takes all.
-    StepEstimate estimate = estimate_step(workload_of(config, expert_imbalance_), profile_);
+    const Workload work = workload_of(config, expert_imbalance_);
+    StepEstimate estimate =
+        estimate_step(work, record_step(work.spec, work.mesh, profile_.device()), profile_,
+                      bounds_.simulation(work, candidate.schedule));
     if (estimate.seconds >= slowest_of_best()) {
       ++result_.rejected.slower;
       return;
@@ -205,7 +249,8 @@ class Search {
     // The first pipeline rank holds the most micro-batches in flight.
     const double least = bytes_of(with_few_micro_batches(config), 0);
     if (least > available_) {
-      too_large_[kind_of(config)].emplace_back(config.training.local_batch_size, kept_of(config));
+      too_large_[kind_of(config)].push_back(
+          {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
       return too_large(least);
     }
     double most = 0;
@@ -259,7 +304,8 @@ class Search {
   LayoutBounds bounds_;
   std::vector<Family> families_;
   std::priority_queue<Candidate> candidates_;
-  std::map<Kind, std::vector<std::pair<std::int64_t, int>>> too_large_;
+  std::map<Kind, std::vector<TooLarge>> too_large_;
+  std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
   SearchResult result_;
 };
 
