@@ -20,7 +20,7 @@ struct StageDivision {
 
 // Lower bounds of the step time and of the memory of layouts, for a search that skips what cannot
 // be among the best. They are cheap because layouts have parts in common: a block's ops do not
-// depend on the number of data ranks, and its times not on the schedule.
+// depend on the number of pipeline ranks, nor its times on the schedule.
 class LayoutBounds {
  public:
   // The config's model, training and optimizer are those of all layouts; it and the profile outlive
@@ -32,6 +32,11 @@ class LayoutBounds {
   double seconds_by_flops(const RunConfig& family) const;
   double seconds_by_layers(const RunConfig& family);
 
+  // Bytes of all layouts of a family.
+  double bytes(const RunConfig& family);
+  // Bytes of the model state of a rank, in the mean of the pipeline ranks.
+  double state_bytes(const RunConfig& layout) const;
+
   // Layouts that differ only by their schedules.
   class Member {
    public:
@@ -41,17 +46,18 @@ class LayoutBounds {
     double seconds(const ScheduleChoice& choice);
     // By a simulation of the schedule; closer, and slower.
     double seconds_by_simulation(const ScheduleChoice& choice);
+    // With gradient reduction and weight gathers too: all but the update, whose shards depend on
+    // the number of data ranks.
+    double seconds_without_update(const ScheduleChoice& choice);
     // Model state and activations in flight of the first pipeline rank, which has the most of them.
-    double bytes(const ScheduleChoice& choice);
+    double bytes(const ScheduleChoice& choice) const;
 
    private:
     LayoutBounds& bounds_;
     Workload work_;
-    const StepOps& ops_;
+    const StepOps ops_;
     StepTimes times_;
     double transfer_ = 0;  // of a micro-batch between two stages
-    std::vector<double> kind_bytes_;
-    double embedding_bytes_ = 0;
   };
 
   const StageDivision& division(std::int64_t stages);
@@ -68,6 +74,9 @@ class LayoutBounds {
   };
 
   const StepOps& ops_of(const Workload& work);
+  StepOps member_ops_of(const Workload& work);
+  Workload least_work(const RunConfig& family) const;
+  double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;
   double state_bytes(const Parameters& parameters, const ParallelismConfig& layout) const;
   double fastest() const { return profile_.pace(1); }  // of a rank while all others wait

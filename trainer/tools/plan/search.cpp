@@ -34,7 +34,7 @@ struct Family {
 
 // A family, or one of its layouts, with a lower bound of the step time.
 struct Candidate {
-  enum class Known : std::uint8_t { kFlops, kLayers, kSchedule, kSimulation };
+  enum class Known : std::uint8_t { kFlops, kLayers, kSchedule, kSimulation, kMessages };
   double bound = 0;
   Known by = Known::kFlops;
   std::uint32_t family = 0;
@@ -42,8 +42,10 @@ struct Candidate {
   std::int64_t replicate = 1;
   ScheduleChoice schedule = {};
   // Of layouts with equal bounds, that with the fewest replicas needs the least memory.
+  // Families come with ascending micro-batches.
   bool operator<(const Candidate& other) const {  // least on top
-    return bound != other.bound ? bound > other.bound : replicate > other.replicate;
+    return std::tie(bound, replicate, family) >
+           std::tie(other.bound, other.replicate, other.family);
   }
 };
 
@@ -74,6 +76,12 @@ class Search {
         expand(candidate);
       } else if (candidate.by == Candidate::Known::kSchedule) {
         simulate(candidate);
+      } else if (candidate.by == Candidate::Known::kSimulation) {
+        Candidate closer = candidate;
+        closer.by = Candidate::Known::kMessages;
+        closer.bound = std::max(candidate.bound, LayoutBounds::Member(bounds_, layout_of(candidate))
+                                                     .seconds_without_update(candidate.schedule));
+        candidates_.push(closer);
       } else {
         rank(candidate);
       }
@@ -117,10 +125,29 @@ class Search {
     return false;
   }
 
+  using Context = std::pair<std::int64_t, ContextMethod>;
+  using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
+                          std::int64_t, std::int64_t>;
+  static Context context_of(const ParallelismConfig& p) { return {p.context, p.context_method}; }
+  static Kind kind_of(const RunConfig& config) {
+    const ParallelismConfig& p = config.parallelism;
+    return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
+            p.schedule, p.virtual_stages, p.zero,        p.expert};
+  }
+  // Of families: of all schedules.
+  static Kind kind_of_family(const RunConfig& config) {
+    RunConfig any = config;
+    any.parallelism.schedule.clear();
+    any.parallelism.virtual_stages = 0;
+    return kind_of(any);
+  }
   void consider(const RunConfig& config) {
     const auto members = static_cast<std::int64_t>(replicate_degrees(config, node()).size() *
                                                    schedule_choices(config).size());
     result_.considered += members;
+    if (const double state = bounds_.state_bytes(config); state > available_) {
+      return too_large(state, members);
+    }
     candidates_.push({.bound = bounds_.seconds_by_flops(config),
                       .family = static_cast<std::uint32_t>(families_.size())});
     families_.push_back({config.parallelism, config.training.local_batch_size,
@@ -137,10 +164,18 @@ class Search {
       result_.rejected.not_valid += family.members;
       return;
     }
+    const Kind kind = kind_of_family(config);
+    if (is_larger_than_one_that_is_too_large(config, kind)) {
+      result_.rejected.too_large += family.members;
+      return;
+    }
     Candidate closer = candidate;
     closer.by = Candidate::Known::kLayers;
     closer.bound = std::max(candidate.bound, bounds_.seconds_by_layers(config));
-    candidates_.push(closer);
+    const double least = bounds_.bytes(config);
+    if (least <= available_) return candidates_.push(closer);
+    remember_too_large(config, kind);
+    too_large(least, family.members);
   }
 
   void expand(const Candidate& candidate) {
@@ -173,8 +208,8 @@ class Search {
 
   // True if a layout that does not fit differs only by a smaller micro-batch, by more recomputation
   // or by fewer replicas, which divide the state among more ranks.
-  bool is_larger_than_one_that_is_too_large(const RunConfig& config) const {
-    const auto found = too_large_.find(kind_of(config));
+  bool is_larger_than_one_that_is_too_large(const RunConfig& config, const Kind& kind) const {
+    const auto found = too_large_.find(kind);
     if (found == too_large_.end()) return false;
     const ParallelismConfig& p = config.parallelism;
     return std::any_of(found->second.begin(), found->second.end(), [&](const TooLarge& other) {
@@ -186,15 +221,6 @@ class Search {
     });
   }
 
-  using Context = std::pair<std::int64_t, ContextMethod>;
-  using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
-                          std::int64_t, std::int64_t>;
-  static Context context_of(const ParallelismConfig& p) { return {p.context, p.context_method}; }
-  static Kind kind_of(const RunConfig& config) {
-    const ParallelismConfig& p = config.parallelism;
-    return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
-            p.schedule, p.virtual_stages, p.zero,        p.expert};
-  }
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
     return -static_cast<int>(config.activation_checkpoint.mode);
@@ -203,7 +229,7 @@ class Search {
   // ZeRO-1's pipeline does not depend on what data ranks send after its backwards.
   void simulate(const Candidate& candidate) {
     const RunConfig config = layout_of(candidate);
-    if (is_larger_than_one_that_is_too_large(config)) {
+    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
       ++result_.rejected.too_large;
       return;
     }
@@ -229,7 +255,7 @@ class Search {
       ++result_.rejected.not_valid;
       return;
     }
-    if (is_larger_than_one_that_is_too_large(config)) {
+    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
       ++result_.rejected.too_large;
       return;
     }
@@ -283,8 +309,13 @@ class Search {
     return smaller;
   }
 
-  void too_large(double bytes) {
-    ++result_.rejected.too_large;
+  void remember_too_large(const RunConfig& config, const Kind& kind) {
+    too_large_[kind].push_back(
+        {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
+  }
+
+  void too_large(double bytes, std::int64_t layouts = 1) {
+    result_.rejected.too_large += layouts;
     const double missing = bytes - available_;
     double& least = result_.rejected.least_missing;
     least = least == 0 ? missing : std::min(least, missing);
