@@ -35,8 +35,9 @@ std::vector<ContextMethod> context_methods(const RunConfig& config, std::int64_t
 
 }  // namespace
 
-void each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
-                 const std::function<void(const RunConfig&)>& visit) {
+std::set<std::int64_t> each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
+                                   const std::function<void(const RunConfig&)>& visit) {
+  std::set<std::int64_t> refused;
   RunConfig laid = config;
   ParallelismConfig& layout = laid.parallelism;
   layout.layers_per_stage.clear();
@@ -58,7 +59,10 @@ void each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
     }
   };
   const auto each_sharding = [&] {
-    if (batch % layout.data_shard != 0) return;
+    if (batch % layout.data_shard != 0) {
+      refused.insert(layout.data_shard);
+      return;
+    }
     // ZeRO has no effect with one rank to shard over; with more, ZeRO-1 is never slower than
     // ZeRO-0.
     const std::int64_t shards = layout.data_shard * layout.context;
@@ -89,6 +93,7 @@ void each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
       }
     }
   }
+  return refused;
 }
 
 std::vector<std::int64_t> replicate_degrees(const RunConfig& family, std::int64_t node) {

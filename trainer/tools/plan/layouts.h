@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "parallel/pipeline/registry.h"
@@ -14,9 +15,9 @@ inline constexpr std::int64_t kLeastShard = 2048;
 // schedule and by which data ranks are replicas. Tensor-parallel groups do not cross nodes of
 // `node` ranks, and use sequence parallelism wherever the tokens are divisible, which sends no more
 // and needs less memory. The layout visited has no replicas and schedule 1F1B. Many layouts violate
-// config rules.
-void each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
-                 const std::function<void(const RunConfig&)>& visit);
+// config rules. Returns the numbers of data ranks that do not divide the batch.
+std::set<std::int64_t> each_family(const RunConfig& config, std::int64_t ranks, std::int64_t node,
+                                   const std::function<void(const RunConfig&)>& visit);
 
 // The degrees of parallelism.data_replicate (HSDP) of a family. The shard groups have any power of
 // two of ranks, or all of a node.

@@ -64,7 +64,8 @@ class Search {
         bounds_(loaded.config, profile, device, expert_imbalance) {}
 
   SearchResult run() {
-    each_family(loaded_.config, ranks_, node(), [&](const RunConfig& family) { consider(family); });
+    result_.data_ranks_left = each_family(loaded_.config, ranks_, node(),
+                                          [&](const RunConfig& family) { consider(family); });
     while (!candidates_.empty()) {
       const Candidate candidate = candidates_.top();
       candidates_.pop();

@@ -114,8 +114,9 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     const RankedLayout& one = found.best[i];
     EXPECT_LE(one.bytes, available);
-    EXPECT_EQ(static_cast<double>(plan_layout(one.config, imagined_gpu()).most_device_bytes()),
-              one.bytes);
+    const LayoutPlan planned = plan_layout(one.config, imagined_gpu());
+    EXPECT_EQ(static_cast<double>(planned.most_device_bytes()), one.bytes);
+    EXPECT_EQ(planned.places.front().step.layers_per_stage, one.estimate.layers_per_stage);
     EXPECT_GE(one.estimate.seconds, found.best.front().estimate.seconds);
   }
   const RejectedLayouts& rejected = found.rejected;
@@ -282,6 +283,28 @@ TEST(Search, finds_the_ten_best_of_all_layouts) {
       EXPECT_DOUBLE_EQ(found.best[i].estimate.seconds, best[i]) << search_text(found, available);
     }
   }
+}
+
+TEST(Search, what_no_layout_satisfies_is_told) {
+  LoadedConfig loaded = small_config("llama", 2);
+  loaded.config.parallelism.compression.method = CompressionOptions::Method::kBfloat16;
+  const auto search = [&](int ranks) {
+    return search_layouts(loaded, ranks, small_device(40), imagined_gpu());
+  };
+  const SearchResult one = search(1);
+  EXPECT_TRUE(one.best.empty());
+  EXPECT_GT(one.considered, 0);
+  EXPECT_EQ(one.rejected.not_valid, one.considered);
+  EXPECT_NE(one.rejected.violated.find("data_replicate"), std::string::npos);
+  // Two ranks may be replicas.
+  const SearchResult two = search(2);
+  ASSERT_FALSE(two.best.empty());
+  for (const RankedLayout& layout : two.best) {
+    EXPECT_EQ(layout.config.parallelism.data_replicate, 2);
+  }
+  const SearchResult seven = search(7);
+  EXPECT_EQ(seven.considered, 0);
+  EXPECT_EQ(seven.data_ranks_left, (std::set<std::int64_t>{7}));
 }
 
 TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {
