@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "model/base/error.h"
 
@@ -165,20 +166,29 @@ int Mesh::coordinate(int rank, Axis axis) const {
 std::vector<int> Mesh::group(int rank, const std::vector<Axis>& axes) const {
   const bool is_of_experts =
       contains(axes, Axis::kExpert) || contains(axes, Axis::kExpertReplicate);
-  const auto agree = [&](const auto& view, int other) {
-    return std::all_of(view.begin(), view.end(), [&](Axis axis) {
-      return contains(axes, axis) || coordinate(other, axis) == coordinate(rank, axis);
-    });
-  };
   for (const Axis axis : axes) {
     require(is_of_experts ? contains(kExpertView, axis) : contains(kMainView, axis),
             "a group along ", name_of(axis), " and the experts' axes");
   }
-  std::vector<int> ranks;
-  for (int other = 0; other < size_; ++other) {
-    if (is_of_experts ? agree(kExpertView, other) : agree(kMainView, other)) {
-      ranks.push_back(other);
+  // Ranks so far, extended axis by axis from the outermost, which keeps them in ascending order.
+  std::vector<int> ranks{0};
+  int stride = size_;
+  const auto extend = [&](Axis axis) {
+    stride /= extent(axis);
+    std::vector<int> more;
+    const bool is_along = contains(axes, axis);
+    const int own = is_along ? 0 : coordinate(rank, axis);
+    for (const int first : ranks) {
+      for (int i = 0; i < (is_along ? extent(axis) : 1); ++i) {
+        more.push_back(first + (own + i) * stride);
+      }
     }
+    ranks = std::move(more);
+  };
+  if (is_of_experts) {
+    std::for_each(kExpertView.begin(), kExpertView.end(), extend);
+  } else {
+    std::for_each(kMainView.begin(), kMainView.end(), extend);
   }
   return ranks;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "model/base/error.h"
 
@@ -183,10 +184,18 @@ std::size_t count_actions(const Schedule& schedule) {
 }  // namespace
 
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes) {
-  const ActionTable table(schedule);
-  const Play played = play(schedule, table, outboxes);
-  require(played.order.size() == count_actions(schedule), "the simulated schedule deadlocks");
-  return timeline_of(schedule, table, played, costs);
+  return Simulation(schedule, outboxes).run(costs);
+}
+
+Simulation::Simulation(Schedule schedule, int outboxes)
+    : schedule_(std::move(schedule)),
+      table_(schedule_),
+      played_(play(schedule_, table_, outboxes)) {
+  require(played_.order.size() == count_actions(schedule_), "the simulated schedule deadlocks");
+}
+
+Timeline Simulation::run(const ActionCosts& costs) const {
+  return timeline_of(schedule_, table_, played_, costs);
 }
 
 int outboxes_needed(const Schedule& schedule) {

@@ -40,6 +40,21 @@ struct Timeline {
 // passed the checker. Throws if it deadlocks for lack of outboxes.
 Timeline simulate(const Schedule& schedule, const ActionCosts& costs, int outboxes = kUnlimited);
 
+// The same for many costs of one schedule, whose order of execution does not depend on them.
+class Simulation {
+ public:
+  explicit Simulation(Schedule schedule, int outboxes = kUnlimited);
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+  const Schedule& schedule() const { return schedule_; }
+  Timeline run(const ActionCosts& costs) const;
+
+ private:
+  const Schedule schedule_;
+  const ActionTable table_;
+  const Play played_;
+};
+
 // Smallest number of outboxes, at least two, with which equal stages never wait for one.
 int outboxes_needed(const Schedule& schedule);
 

@@ -123,6 +123,39 @@ def experts_that_ranks_divide_are_planned_with_their_rows_and_their_imbalance(wo
 
 
 @fact
+def what_failures_take_is_in_the_days_and_the_cost(workshop):
+    words = ["-n", "1024", "--gpu", "H100", "--price", "2.5"]
+    ideal = plan(workshop, LARGE, *words)["run"]
+    told = plan(workshop, LARGE, *words, "--mtbf", "3")
+    run, lost = told["run"], told["saving"]["lost_share"]
+    check(lost > 0.02, told["saving"])
+    for key in ("seconds", "device_hours", "cost"):
+        check(abs(run[key] * (1 - lost) / ideal[key] - 1) < 1e-9, key, run, ideal)
+    for option in ("--price", "--mtbf", "--save-seconds"):
+        for number in ("nan", "-1", "0", "1e-300", "inf"):
+            workshop.run("plan", "run.toml", *words, f"{option}={number}").refused(
+                2, option, "must be a number from")
+    workshop.run("plan", "run.toml", *words, "--mtbf=0.01").refused(2, "--mtbf", "no time to train")
+
+
+@fact
+def float8_is_relative_to_the_peak_of_bfloat16(workshop):
+    told = plan(workshop, LARGE, "-n", "1024", "--gpu", "H100", "--training.dtype=float8")
+    check(told["step"]["mfu_peak"] == 989.4e12, told["step"])
+    check("% of 989TFLOP/s in bfloat16" in workshop.run(
+        "plan", "run.toml", "-n", "1024", "--gpu", "H100", "--training.dtype=float8").out)
+
+
+@fact
+def a_search_that_finds_nothing_says_why(workshop):
+    (workshop / "run.toml").write_text(LARGE.replace("1024", "16"))
+    words = ["--gpu", "A100-40G", "--search"]
+    workshop.run("plan", "run.toml", "-n", "83", *words).refused(
+        2, "83 ranks divides training.global_batch_size = 16", "leave 83 data ranks")
+    workshop.run("plan", "run.toml", "-n", "2", *words).refused(5, "fits")
+
+
+@fact
 def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
     (workshop / "run.toml").write_text(LARGE)
     workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")

@@ -134,8 +134,10 @@ void calibrate_to(const std::string& file, const std::string& on) {
   const int threads = cpu::use_threads(0, world.local_size());
   const Device device = open_device(on, world.local_rank());
   if (device.is_cuda()) world.use_device(device);
-  const DeviceProfile profile = calibrate(world, device, calibration_sizes(device));
+  DeviceProfile profile = calibrate(world, device, calibration_sizes(device));
   const CopyRates copies = device.is_cuda() ? measure_copies(device) : CopyRates{};
+  profile.host = {.name = "pinned host memory",
+                  .bandwidth = std::min(copies.to_device, copies.to_host)};
   if (world.rank() > 0) return;
   write_profile(file, profile);
   const ProductRate& rate =

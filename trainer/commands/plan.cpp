@@ -1,6 +1,7 @@
 #include "trainer/commands/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -76,11 +77,42 @@ LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& con
   for (const char* key :
        {"parallelism.tensor", "parallelism.sequence", "parallelism.pipeline",
         "parallelism.schedule", "parallelism.virtual_stages", "parallelism.layers_per_stage",
-        "parallelism.expert", "parallelism.data_replicate", "parallelism.data_shard",
-        "parallelism.zero", "training.local_batch_size", "activation_checkpoint.mode"}) {
+        "parallelism.context", "parallelism.context_method", "parallelism.expert",
+        "parallelism.data_replicate", "parallelism.data_shard", "parallelism.zero",
+        "training.local_batch_size", "activation_checkpoint.mode"}) {
     with.origins[key] = {Origin::Kind::kDerived, 0, 0};
   }
   return with;
+}
+
+// Why a search has found nothing.
+[[noreturn]] void refuse(const SearchResult& result, int ranks, const RunConfig& config) {
+  if (result.considered == 0) {
+    throw ConfigError(fmt::format(
+        "no layout of {} ranks divides training.global_batch_size = {}: the degrees of "
+        "the other axes leave {} data ranks; change -n or the batch size",
+        ranks, config.training.global_batch_size, fmt::join(result.data_ranks_left, " or ")));
+  }
+  if (result.rejected.too_large == 0) {
+    throw ConfigError(
+        "no layout of " + std::to_string(ranks) +
+        " ranks satisfies the config rules; the first violates: " + result.rejected.violated);
+  }
+  throw EnvironmentError(say("no layout of ", ranks,
+                             " ranks fits; use more ranks, a smaller "
+                             "model or a shorter training.seq_len"));
+}
+
+// Finite, and neither absurdly small nor large; other checks of numbers let NaN pass.
+CLI::Validator number_between(double least, double most) {
+  return CLI::Validator(
+      [least, most](const std::string& text) {
+        double value = 0;
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        if (is_number && value >= least && value <= most) return std::string();
+        return fmt::format("must be a number from {:g} to {:g}, not {}", least, most, text);
+      },
+      "");
 }
 
 std::string changes_that_fit(const RunPlan& plan) {
@@ -111,9 +143,7 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
     found = search_text(result, usable_bytes(planned.profile, planned.device, ranks));
     if (result.best.empty()) {
       print(found);
-      throw EnvironmentError(say("no layout of ", ranks,
-                                 " ranks fits; use more ranks, a smaller "
-                                 "model or a shorter training.seq_len"));
+      refuse(result, ranks, planned.loaded.config);
     }
     planned.loaded = with_search_result(planned.loaded, result.best.front().config);
   } else {
@@ -168,23 +198,23 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE");
   app->add_option("--price", options.price,
                   "Price of a device-hour, in any currency, to compute the cost of the run")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(number_between(1e-6, 1e9))
       ->type_name("PRICE");
   app->add_option("--mtbf", options.mtbf_hours,
                   "Mean time between failures of the whole run, in hours, to recommend a "
-                  "checkpoint interval")
-      ->check(CLI::PositiveNumber.description(""))
+                  "checkpoint interval; the days and the cost then include what failures take")
+      ->check(number_between(1e-3, 1e9))
       ->type_name("HOURS");
   app->add_option("--save-seconds", options.save_seconds,
                   "Seconds that one checkpoint save blocks training (default: measured in the run "
                   "folder, otherwise estimated)")
-      ->check(CLI::PositiveNumber.description(""))
+      ->check(number_between(1e-6, 1e9))
       ->type_name("SECONDS");
   app->add_option("--expert-imbalance", options.expert_imbalance,
                   "Assumed load of the busiest of the ranks that divide the experts, as a multiple "
                   "of the mean; multiplies the time of the experts' matmuls and of the exchange of "
                   "their rows (at most expert_load_max_over_mean of metrics.jsonl)")
-      ->check(CLI::Range(1.0, 1024.0).description(""))
+      ->check(number_between(1, 1024))
       ->capture_default_str()
       ->type_name("FACTOR");
   app->footer(

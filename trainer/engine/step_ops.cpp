@@ -71,7 +71,9 @@ PartOps PartWalk::record() {
   model_.begin_gradients(spec_.micro_batches);
   for (std::int64_t m = 0; m < spec_.micro_batches; ++m) {
     ops = {};
+    arenas_.activations.front().reset();
     pass(ops.forward, [&](ExecContext& ctx) { stage().forward(ctx, batch_, boundary_, saved); });
+    ops.saved_bytes = static_cast<double>(arenas_.activations.front().used());
     pass(ops.backward, [&](ExecContext& ctx) { stage().backward(ctx, boundary_, saved); });
   }
   // Schedules that split backwards reduce no gradients in them.
@@ -87,6 +89,9 @@ PartOps PartWalk::record() {
   tally_.ops = &ops.publish;
   model_.publish(stream_);
   tally_.ops = nullptr;
+  const auto masters = static_cast<double>(arenas_.masters.used());
+  ops.state_bytes = masters + static_cast<double>(arenas_.optimizer.used());
+  if (spec_.training.ema > 0) ops.averaged_bytes = masters;
   return ops;
 }
 

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "model/device/imagined.h"
 #include "tests/trainer/engine/tiny_engine.h"
+#include "trainer/engine/step_plan.h"
 
 namespace trireme {
 namespace {
@@ -199,6 +201,26 @@ TEST(StepOps, have_the_messages_of_the_step) {
       }
     }
   }
+}
+
+// What a block saves is what the planner keeps for it on the host, and its state is what the
+// planner keeps there of the optimizer.
+TEST(StepOps, know_what_is_offloaded) {
+  EngineSpec spec = spec_in({"qwen3", {}});
+  spec.activation_checkpoint.offload = spec.optimizer.offload = true;
+  const StepOps ops = record_step(spec, {}, imagined_gpu());
+  const MemoryPlan memory = plan_step(spec, RankGroups(), imagined_gpu()).memory;
+  ASSERT_EQ(memory.in_flight.size(), 1U);
+  const auto layers = static_cast<double>(spec.model.num_hidden_layers);
+  EXPECT_EQ(layers * ops.block().saved_bytes,
+            static_cast<double>(memory.in_flight.front().on_host));
+  const auto state = static_cast<double>(memory.host.masters + memory.host.optimizer);
+  EXPECT_NEAR(layers * ops.block().state_bytes + ops.first.state_bytes, state, 0.02 * state);
+  EXPECT_EQ(ops.block().averaged_bytes, 0);
+  // The average is of float32 masters, if there are any.
+  spec.training.ema = 0.9;
+  spec.compute = DType::kBf16;
+  EXPECT_GT(record_step(spec, {}, imagined_gpu()).block().averaged_bytes, 0);
 }
 
 TEST(StepOps, gather_the_weights_of_zero_3_for_each_pass) {

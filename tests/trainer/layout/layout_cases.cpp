@@ -116,6 +116,18 @@ std::vector<Case> all_cases() {
       }
     }
   }
+  // Eight layers on six stages: some have two, others one.
+  for (const std::int64_t tensor : {1, 2}) {
+    for (const Family family : kFamilies) {
+      ParallelismConfig layout;
+      layout.tensor = tensor;
+      layout.pipeline = 2;
+      layout.schedule = "Interleaved1F1B";
+      layout.virtual_stages = 3;
+      cases.push_back({family, turn % 2 == 0, kModes[turn % 3], layout});
+      ++turn;
+    }
+  }
   return cases;
 }
 

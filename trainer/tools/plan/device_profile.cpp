@@ -65,6 +65,7 @@ void json_fields(auto& f, DeviceProfile& profile) {
   f("cores", profile.cores);
   f("rates", rates);
   f("network", profile.network);
+  if (f.has("host", profile.host.bandwidth > 0)) f("host", profile.host);
 }
 
 namespace {
@@ -87,6 +88,10 @@ void check(const DeviceProfile& profile, const std::string& from) {
   for (const Link* link : {&profile.network.within, &profile.network.between}) {
     positive("bandwidth", link->bandwidth);
     positive("reached", link->reached);
+  }
+  if (profile.host.bandwidth != 0) {
+    positive("host.bandwidth", profile.host.bandwidth);
+    positive("host.reached", profile.host.reached);
   }
   for (const ProductRate& rate : profile.rates) {
     if (rate.peak <= 0) continue;

@@ -47,6 +47,9 @@ struct DeviceProfile {
   int cores = 0;                // shared by the ranks of a node; 0: not shared
   std::array<ProductRate, kNumberFormats> rates;  // by NumberFormat
   Network network;
+  // Between the device and pinned host memory. Of a CPU, and of profiles that were written before
+  // it was measured, without bandwidth.
+  Link host = {};
 
   const ProductRate& rate(NumberFormat numbers) const {
     return rates[static_cast<std::size_t>(numbers)];

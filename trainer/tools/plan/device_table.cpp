@@ -8,6 +8,7 @@ constexpr double kTera = 1e12, kGiga = 1e9, kMicro = 1e-6;
 const Link kNvlink3{"NVLink 3", 300 * kGiga, 0.717, 6 * kMicro};
 const Link kNvlink4{"NVLink 4", 450 * kGiga, 0.712, 6 * kMicro};
 const Link kNvlink5{"NVLink 5", 900 * kGiga, 0.712, 6 * kMicro};
+// NVIDIA's data sheets: A100 64 GB/s, H100, H200 and B200 128 GB/s, both directions together.
 const Link kPcie4{"PCIe 4.0 x16", 32 * kGiga, 0.75, 10 * kMicro};
 const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
 const Link kHdr{"InfiniBand HDR, 200 Gb/s a GPU", 25 * kGiga, 0.686, 12 * kMicro};
@@ -47,7 +48,8 @@ DeviceProfile a100(const char* name, double gigabytes, double bandwidth, const L
           .launch = 4 * kMicro,
           .units = 108,
           .rates = {rate(19.5, 0.9, 64, 0.5), rate(312, 0.845, 61, 0.45, 0.3), {}},
-          .network = network_of(within, kHdr)};
+          .network = network_of(within, kHdr),
+          .host = kPcie4};
 }
 
 // 250 instead of 400 W: "90 % of the performance for top applications" by the data sheet.
@@ -67,7 +69,8 @@ DeviceProfile hopper(const char* name, double gigabytes, double bandwidth) {
           .units = 132,
           .rates = {rate(66.9, 0.9, 64, 0.5), rate(989.4, 0.6, 49, 0.363, kOwnOnHopper),
                     rate(1978.9, 0.578, 70, 0.363)},
-          .network = network_of(kNvlink4, kNdr)};
+          .network = network_of(kNvlink4, kNdr),
+          .host = kPcie5};
 }
 
 // `trireme doctor --calibrate` on one H200 (700 W, 2026-11-26). Products are 5 % slower than there:

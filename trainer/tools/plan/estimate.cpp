@@ -15,7 +15,8 @@ namespace {
 
 class StepModel {
  public:
-  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device);
+  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+            const Simulation& simulation);
   StepEstimate estimate();
 
  private:
@@ -32,52 +33,26 @@ class StepModel {
   const Workload& work_;
   const StepOps& ops_;
   const DeviceProfile& device_;
+  const Simulation& simulation_;
   StepEstimate result_;
   std::vector<StageCosts> stages_;
   MessageTime summed_, published_;  // of the rank with most parameters
   double hidden_publishing_ = 0;
 };
 
-StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device)
-    : work_(work), ops_(ops), device_(device) {
-  const EngineSpec& spec = work.spec;
-  const PipelineShape shape{.ranks = static_cast<int>(work.mesh.pipeline),
-                            .micro_batches = static_cast<int>(spec.micro_batches),
-                            .virtual_stages = static_cast<int>(spec.parallelism.virtual_stages)};
-  if (device.rate(work.numbers()).peak <= 0) {
-    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
-  }
-  result_.schedule = make_schedule(spec.parallelism.schedule, shape);
-  result_.layers_per_stage = divide_layers(spec, result_.schedule.stages);
-  std::map<StageLayers, StageCosts> known;
-  std::int64_t layer = 0;
-  for (int stage = 0; stage < result_.schedule.stages; ++stage) {
-    StageLayers layers{.of_kind = std::vector<std::int64_t>(ops.kinds.size()),
-                       .is_first = stage == 0,
-                       .is_last = stage == result_.schedule.stages - 1};
-    const std::int64_t end = layer + result_.layers_per_stage[static_cast<std::size_t>(stage)];
-    for (; layer < end; ++layer) ++layers.of_kind[ops.kind_of[layer]];
-    auto found = known.find(layers);
-    if (found == known.end()) {
-      found = known.emplace(layers, stage_costs(ops, work, device, layers)).first;
-    }
-    stages_.push_back(found->second);
-  }
+StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                     const Simulation& simulation)
+    : work_(work), ops_(ops), device_(device), simulation_(simulation) {
+  result_.schedule = simulation.schedule();
+  result_.layers_per_stage = divide_layers(work.spec, result_.schedule.stages);
+  stages_ =
+      costs_of_stages(ops, step_times(ops, work, device), work, device, result_.layers_per_stage);
 }
 
 void StepModel::play() {
-  ActionCosts costs;
-  for (const StageCosts& stage : stages_) {
-    costs.forward.push_back(stage.forward.seconds());
-    costs.backward_input.push_back(stage.input_half);
-    costs.backward_weight.push_back(stage.backward.seconds() - stage.input_half);
-  }
-  if (work_.mesh.pipeline > 1) {
-    costs.transfer = collective_seconds(device_.network, Collective::kSend,
-                                        group_of("pipeline_ends", work_), ops_.boundary_bytes);
-  }
+  const ActionCosts costs = action_costs(stages_, ops_, work_, device_.network);
   if (device_.cores == 0) {
-    result_.timeline = simulate(result_.schedule, costs);
+    result_.timeline = simulation_.run(costs);
     return;
   }
   const std::int64_t columns = work_.ranks() / work_.mesh.pipeline;
@@ -104,6 +79,7 @@ void StepModel::fill_parts(int rank) {
   parts.attention = total.attention;
   parts.streams = total.streams;
   parts.messages = total.waiting;
+  parts.offload = total.offload;
   parts.bubble = result_.timeline.makespan - total.seconds();
 }
 
@@ -179,23 +155,28 @@ double StepModel::publish_weights(std::size_t rank) {
 }
 
 void StepModel::update(double gradients_done) {
-  double updating = 0, exposed = 0;
+  double updating = 0, exposed = 0, copying = 0;
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
-    double own = 0;
+    double own = 0, copied = 0;
     for (const int stage : stages_of_rank(result_.schedule, static_cast<int>(rank))) {
       own += costs_of(stage).update;
+      copied += costs_of(stage).state.seconds;
     }
     updating = std::max(updating, own);
+    copying = std::max(copying, copied);
     exposed = std::max(exposed, publish_weights(rank));
   }
   hidden_publishing_ = std::max(0.0, published_.seconds - exposed);
   result_.parts.gradients = gradients_done - result_.timeline.makespan;
+  // Chunks of the state are fetched, updated and written back at the same time.
+  const double waiting = std::max(0.0, copying - updating);
   result_.parts.optimizer = updating + exposed;
-  result_.seconds = gradients_done + updating + exposed;
+  result_.parts.offload += waiting;
+  result_.seconds = gradients_done + updating + waiting + exposed;
 }
 
 void StepModel::fill_traffic(int rank) {
-  MessageTime tensor, context, expert, data = summed_;
+  MessageTime tensor, context, expert, host, data = summed_;
   data += published_;
   double pipeline_bytes = 0,
          data_waiting = result_.parts.gradients + published_.seconds - hidden_publishing_;
@@ -209,6 +190,8 @@ void StepModel::fill_traffic(int rank) {
       expert += time->expert * times;
     }
     data += costs.data * times;
+    host += costs.saved * (2 * times);
+    host += costs.state * 2;
     const int sides = (stage > 0 ? 1 : 0) + (stage + 1 < result_.schedule.stages ? 1 : 0);
     pipeline_bytes += times * sides * ops_.boundary_bytes;
   }
@@ -226,6 +209,7 @@ void StepModel::fill_traffic(int rank) {
   add("context", context, of_context);
   add("expert", expert, of_expert);
   add("data", data, data_waiting);
+  add("host", host, result_.parts.offload);
   if (work_.mesh.pipeline > 1) {
     const double seconds = collective_seconds(device_.network, Collective::kSend,
                                               group_of("pipeline_ends", work_), pipeline_bytes);
@@ -251,12 +235,63 @@ StepEstimate StepModel::estimate() {
 
 }  // namespace
 
+std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
+                                        const Workload& work, const DeviceProfile& device,
+                                        const std::vector<std::int64_t>& layers_per_stage) {
+  std::vector<StageCosts> stages;
+  std::map<StageLayers, StageCosts> known;
+  std::int64_t layer = 0;
+  for (const std::int64_t count : layers_per_stage) {
+    StageLayers layers{.of_kind = std::vector<std::int64_t>(ops.kinds.size()),
+                       .is_first = stages.empty(),
+                       .is_last = stages.size() + 1 == layers_per_stage.size()};
+    const std::int64_t end = layer + count;
+    for (; layer < end; ++layer) ++layers.of_kind[ops.kind_of[static_cast<std::size_t>(layer)]];
+    auto found = known.find(layers);
+    if (found == known.end()) {
+      found = known.emplace(layers, stage_costs(times, work, device.network, layers)).first;
+    }
+    stages.push_back(found->second);
+  }
+  return stages;
+}
+
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
+                         const Workload& work, const Network& network) {
+  ActionCosts costs;
+  for (const StageCosts& stage : stages) {
+    costs.forward.push_back(stage.forward.seconds());
+    costs.backward_input.push_back(stage.input_half);
+    costs.backward_weight.push_back(stage.backward.seconds() - stage.input_half);
+  }
+  if (work.mesh.pipeline > 1) {
+    costs.transfer = collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
+                                        ops.boundary_bytes);
+  }
+  return costs;
+}
+
+PipelineShape pipeline_shape(const Workload& work) {
+  return {.ranks = static_cast<int>(work.mesh.pipeline),
+          .micro_batches = static_cast<int>(work.spec.micro_batches),
+          .virtual_stages = static_cast<int>(work.spec.parallelism.virtual_stages)};
+}
+
 double StepEstimate::tokens_per_second(const Workload& work) const {
   return static_cast<double>(work.tokens()) / seconds;
 }
 
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                           const Simulation& schedule) {
+  if (device.rate(work.numbers()).peak <= 0) {
+    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
+  }
+  return StepModel(work, ops, device, schedule).estimate();
+}
+
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device) {
-  return StepModel(work, ops, device).estimate();
+  const Simulation schedule(make_schedule(work.spec.parallelism.schedule, pipeline_shape(work)));
+  return estimate_step(work, ops, device, schedule);
 }
 
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device) {

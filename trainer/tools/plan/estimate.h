@@ -2,15 +2,17 @@
 #include <string>
 #include <vector>
 
+#include "parallel/pipeline/published.h"
 #include "parallel/pipeline/simulate.h"
 #include "trainer/engine/step_ops.h"
+#include "trainer/tools/plan/stage_costs.h"
 #include "trainer/tools/plan/workload.h"
 
 namespace trireme {
 
 // Communication along one mesh axis per step, of a rank of the busiest stage.
 struct AxisTraffic {
-  std::string axis;    // "tensor", "context", "expert", "pipeline", "data"
+  std::string axis;    // "tensor", "context", "expert", "pipeline", "data"; "host": offload
   double bytes = 0;    // sent by the rank
   double seconds = 0;  // on the link
   double hidden = 0;   // part of it that overlaps computation
@@ -25,6 +27,7 @@ struct TimeParts {
   double bubble = 0;     // waiting for other pipeline ranks
   double gradients = 0;  // exposed gradient reduction
   double optimizer = 0;  // the update and the exposed all-gather of its weights
+  double offload = 0;    // exposed copies of offloaded activations and optimizer state
 };
 
 struct StepEstimate {
@@ -45,5 +48,17 @@ struct StepEstimate {
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device);
 // Of ops that are not those of record_step.
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device);
+
+// With a schedule that has been made before.
+StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+                           const Simulation& schedule);
+
+// The costs of all pipeline stages, of which stage i has layers_per_stage[i] layers.
+std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
+                                        const Workload& work, const DeviceProfile& device,
+                                        const std::vector<std::int64_t>& layers_per_stage);
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
+                         const Workload& work, const Network& network);
+PipelineShape pipeline_shape(const Workload& work);
 
 }  // namespace trireme

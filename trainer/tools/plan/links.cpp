@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace trireme {
 namespace {
@@ -33,7 +34,9 @@ double tree_latency(const Network& network, int size, int in_node) {
 }  // namespace
 
 int ranks_in_node(const Network& network, const GroupShape& group) {
-  return std::clamp(network.ranks_per_node / std::max(group.stride, 1), 1, group.size);
+  const int node = network.ranks_per_node, stride = std::max(group.stride, 1);
+  if (group.world > 0 && group.world <= node) return group.size;
+  return node % stride == 0 ? std::gcd(node / stride, group.size) : 1;
 }
 
 bool shares_memory(const Network& network, const GroupShape& group) {

@@ -34,10 +34,12 @@ struct Network {
   }
 };
 
-// Ranks first, first + stride, ... of a mesh axis. Nodes begin at multiples of ranks_per_node.
+// Ranks first, first + stride, ... of a mesh axis of a run with `world` ranks (0: many nodes).
+// Nodes begin at multiples of ranks_per_node.
 struct GroupShape {
   int size = 1;
   int stride = 1;
+  int world = 0;
 };
 
 // Seconds of a collective by the alpha-beta model of a ring, or of a tree for small all-reduces.
@@ -48,7 +50,8 @@ double collective_seconds(const Network& network, Collective collective, const G
 // Bytes that each rank sends, such as 2 (n - 1) / n of the tensor for an all-reduce.
 double bytes_sent(Collective collective, int ranks, double bytes);
 
-// Ranks of the group in one node.
+// The fewest ranks that a group of this shape has in one of its nodes. Of a size that does not
+// divide a node, such as 6 of 8, some groups cross nodes, with 2 ranks in one: all wait for these.
 int ranks_in_node(const Network& network, const GroupShape& group);
 // Whether all of them may read each other's memory.
 bool shares_memory(const Network& network, const GroupShape& group);

@@ -116,6 +116,7 @@ ListTime& ListTime::operator+=(const ListTime& more) {
   attention += more.attention;
   streams += more.streams;
   waiting += more.waiting;
+  offload += more.offload;
   tensor += more.tensor;
   context += more.context;
   expert += more.expert;
@@ -124,7 +125,7 @@ ListTime& ListTime::operator+=(const ListTime& more) {
 }
 
 ListTime ListTime::operator*(double times) const {
-  return {times * products, times * attention, times * streams, times * waiting,
+  return {times * products, times * attention, times * streams, times * waiting, times * offload,
           tensor * times,   context * times,   expert * times,  data * times};
 }
 
@@ -134,8 +135,9 @@ bool is_of_context(std::string_view group) {
 
 GroupShape group_of(std::string_view name, const Workload& work) {
   const MeshShape& mesh = work.mesh;
-  const auto group = [](std::int64_t size, std::int64_t stride) {
-    return GroupShape{static_cast<int>(size), static_cast<int>(stride)};
+  const auto group = [&](std::int64_t size, std::int64_t stride) {
+    return GroupShape{static_cast<int>(size), static_cast<int>(stride),
+                      static_cast<int>(work.ranks())};
   };
   const std::int64_t of_stage = work.ranks() / mesh.pipeline,
                      shard = mesh.data_shard * mesh.context;

@@ -17,10 +17,11 @@ struct MessageTime {
 struct ListTime {
   double products = 0, attention = 0, streams = 0;
   double waiting = 0;  // exposed communication of the tensor, context and expert axes
+  double offload = 0;  // exposed copies between the device and the host
   MessageTime tensor, context, expert;
   MessageTime data;  // gradients and weights; not in `waiting`: what overlaps them depends on use
 
-  double seconds() const { return products + attention + streams + waiting; }
+  double seconds() const { return products + attention + streams + waiting + offload; }
   ListTime& operator+=(const ListTime& more);
   ListTime operator*(double times) const;
 };

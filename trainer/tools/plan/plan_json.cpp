@@ -1,5 +1,6 @@
 #include "trainer/tools/plan/plan_json.h"
 
+#include "trainer/config/value_text.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/plan/scaling_laws.h"
 
@@ -12,6 +13,8 @@ Json layout_json(const ParallelismConfig& layout) {
   return {{"ranks", world_size(layout)},
           {"tensor", layout.tensor},
           {"sequence", layout.sequence},
+          {"context", layout.context},
+          {"context_method", name_of_value(layout.context_method)},
           {"expert", layout.expert},
           {"pipeline", layout.pipeline},
           {"schedule", layout.schedule},
@@ -50,6 +53,7 @@ Json traffic_json(const RunPlan& plan) {
 
 Json loss_json(const RunPlan& plan) {
   Json losses;
+  losses[kKaplan] = kaplan_loss(plan.parameters_of_blocks(), plan.tokens);
   for (const LossFit& fit : kLossFits) {
     losses[fit.source] = fit.loss(static_cast<double>(plan.model.parameters), plan.tokens);
   }
@@ -66,10 +70,12 @@ Json step_json(const RunPlan& plan) {
             {"messages", parts.messages},
             {"bubble", parts.bubble},
             {"gradients", parts.gradients},
-            {"optimizer", parts.optimizer}}},
+            {"optimizer", parts.optimizer},
+            {"offload", parts.offload}}},
           {"tokens", tokens_per_step(plan.config)},
           {"tokens_per_second", plan.tokens_per_second},
           {"mfu", plan.mfu},
+          {"mfu_peak", plan.mfu_peak},
           {"useful_flops", plan.useful_flops},
           {"executed_flops", plan.layout.issued_flops}};
 }
@@ -91,6 +97,7 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
             {"layout", layout_json(plan.config.parallelism)},
             {"layers_per_stage", plan.estimate.layers_per_stage},
             {"micro_batch", plan.config.training.local_batch_size},
+            {"recompute", name_of_value(plan.config.activation_checkpoint.mode)},
             {"micro_batches", micro_batches_per_step(plan.config)},
             {"device", plan.device.name},
             {"step", step_json(plan)},
@@ -103,7 +110,7 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
             {"run",
              {{"steps", total_steps(plan.config)},
               {"tokens", plan.tokens},
-              {"seconds", plan.seconds},
+              {"seconds", plan.elapsed},
               {"device_hours", plan.device_hours},
               {"tokens_per_parameter", plan.tokens / static_cast<double>(plan.model.parameters)},
               {"loss", loss_json(plan)}}},

@@ -49,6 +49,7 @@ std::string step_text(const RunPlan& plan) {
   part(parts.bubble, "pipeline bubble");
   part(parts.gradients, "gradient reduction");
   part(parts.optimizer, "optimizer");
+  part(parts.offload, "offload");
   return text;
 }
 
@@ -85,8 +86,9 @@ std::string theory_text(const RunPlan& plan) {
 std::string budget_text(const RunPlan& plan, const PlanOptions& options) {
   std::string text =
       fmt::format("{} tokens in {} steps: {:.3g} days, {} {}-hours", human_count(plan.tokens),
-                  total_steps(plan.config), plan.seconds / 86400, human_count(plan.device_hours),
+                  total_steps(plan.config), plan.elapsed / 86400, human_count(plan.device_hours),
                   plan.layout.device.is_cuda() ? "GPU" : "rank");
+  if (plan.saving) text += fmt::format(" with the {:.2f} % lost", 100 * plan.saving->lost);
   if (options.price > 0) {
     text += fmt::format("; costs {:.6g}, {:.4g} per million tokens", plan.cost,
                         plan.cost / plan.tokens * 1e6);
@@ -115,11 +117,24 @@ std::string stages_text(const RunPlan& plan) {
   return text + "; the rows above are of the first, but for memory, run and tokens";
 }
 
+std::string ratio_text(const RunPlan& plan) {
+  const auto parameters = static_cast<double>(plan.model.parameters);
+  std::string text = fmt::format(
+      "{:.3g} per parameter; compute-optimal is {:.0f} (Hoffmann et al. 2022, "
+      "approaches 1 and 2)",
+      plan.tokens / parameters, kTokensPerParameter);
+  for (const LossFit& fit : kLossFits) {
+    text += fmt::format(", {:.3g} ({})", fit.optimal_ratio(parameters, plan.tokens), fit.source);
+  }
+  return text;
+}
+
 std::string loss_text(const RunPlan& plan) {
-  std::string text;
+  std::string text =
+      fmt::format("{:.3f} by {}", kaplan_loss(plan.parameters_of_blocks(), plan.tokens), kKaplan);
   for (const LossFit& fit : kLossFits) {
     text +=
-        fmt::format("{}{:.3f} by {}", text.empty() ? "" : ", ",
+        fmt::format(", {:.3f} by {}",
                     fit.loss(static_cast<double>(plan.model.parameters), plan.tokens), fit.source);
   }
   return text + " (nats per token; scaling laws fitted to other data and tokenizers)";
@@ -155,7 +170,6 @@ std::string model_name(const RunConfig& config) {
 
 std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) {
   const TrainingConfig& training = plan.config.training;
-  const double parameters = static_cast<double>(plan.model.parameters);
   std::vector<PlanRow> rows{
       {"parameters", grouped(plan.model.parameters) + active_text(plan.config.model)},
       {"FLOPs", flops_text(plan)},
@@ -170,14 +184,14 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
                             training.local_batch_size)},
       {"device", fmt::format("{}: {}", plan.device.name, plan.device.source)},
       {"step", step_text(plan)},
-      {"speed",
-       fmt::format("{} tokens/s, {} per rank; MFU {:.1f} %", human_count(plan.tokens_per_second),
-                   human_count(plan.tokens_per_second / plan.ranks()), 100 * plan.mfu)},
+      {"speed", fmt::format("{} tokens/s, {} per rank; MFU {:.1f} % of {} in {}",
+                            human_count(plan.tokens_per_second),
+                            human_count(plan.tokens_per_second / plan.ranks()), 100 * plan.mfu,
+                            human_count(plan.mfu_peak) + "FLOP/s",
+                            plan.config.training.dtype == "float32" ? "float32" : "bfloat16")},
       {"bubble", bubble_text(plan)},
       {"run", budget_text(plan, options)},
-      {"tokens",
-       fmt::format("{:.3g} per parameter; compute-optimal is {:.0f} (Hoffmann et al. 2022)",
-                   plan.tokens / parameters, kTokensPerParameter)},
+      {"tokens", ratio_text(plan)},
       {"loss", loss_text(plan)},
       {"checkpoint", fmt::format("{} each", human_bytes(plan.model.checkpoint_bytes))},
       {"memory", memory_text(plan)},

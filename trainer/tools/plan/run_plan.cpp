@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/human.h"
 #include "parallel/expert/expert_rounds.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
@@ -48,7 +49,7 @@ double sent_along(const Traffic& sent, std::string_view axis) {
 
 std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
   std::vector<AxisPlan> all;
-  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms"}) {
+  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms", "host"}) {
     AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
     for (const PipelinePlace& place : layout.places) {
       plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));
@@ -57,6 +58,7 @@ std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& e
       if (estimated.axis != axis) continue;
       plan.seconds = estimated.seconds;
       plan.hidden = estimated.hidden;
+      if (plan.axis == "host") plan.bytes = estimated.bytes;
     }
     if (plan.bytes > 0) all.push_back(std::move(plan));
   }
@@ -97,6 +99,12 @@ SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
   saving.daly = daly_interval(saving.save, between);
   saving.steps = std::max<std::int64_t>(1, std::llround(saving.daly / plan.estimate.seconds));
   saving.lost = lost_share(saving.daly, saving.save, between, options.restart_seconds);
+  if (saving.lost >= 1) {
+    throw ConfigError(say("--mtbf ", options.mtbf_hours, ": a failure every ",
+                          human_duration(between), " leaves no time to train, with ",
+                          human_duration(saving.save), " per save and ",
+                          human_duration(options.restart_seconds), " per restart"));
+  }
   return saving;
 }
 
@@ -158,6 +166,12 @@ double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ra
   return static_cast<double>(available_memory({}, static_cast<int>(ranks)));
 }
 
+double RunPlan::parameters_of_blocks() const {
+  const ModelConfig& m = config.model;
+  const std::int64_t tables = m.tie_word_embeddings ? 1 : 2;
+  return static_cast<double>(model.parameters - tables * m.vocab_size * m.hidden_size);
+}
+
 RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device device,
                  const PlanOptions& options) {
   const double imbalance = options.expert_imbalance;
@@ -184,14 +198,16 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   plan.useful_flops = static_cast<double>(config.training.global_batch_size) *
                       (plan.model.useful.matmul + plan.model.useful.attention_causal);
   plan.tokens_per_second = plan.estimate.tokens_per_second(work);
-  plan.mfu = plan.useful_flops /
-             (plan.estimate.seconds * plan.ranks() * profile.rate(work.numbers()).peak);
+  const bool is_float32 = work.numbers() == NumberFormat::kFloat32;
+  plan.mfu_peak = profile.rate(is_float32 ? NumberFormat::kFloat32 : NumberFormat::kHalf).peak;
+  plan.mfu = plan.useful_flops / (plan.estimate.seconds * plan.ranks() * plan.mfu_peak);
   const std::int64_t end = total_steps(config) + 1;
   plan.tokens = static_cast<double>(tokens_before_step(config, end));
   plan.seconds = seconds_of_run(plan, imbalance);
-  plan.device_hours = plan.seconds * plan.ranks() / 3600;
-  plan.cost = plan.device_hours * options.price;
   if (options.mtbf_hours > 0) plan.saving = saving_of(plan, options);
+  plan.elapsed = plan.seconds / (1 - (plan.saving ? plan.saving->lost : 0));
+  plan.device_hours = plan.elapsed * plan.ranks() / 3600;
+  plan.cost = plan.device_hours * options.price;
   return plan;
 }
 

@@ -23,7 +23,7 @@ struct PlanOptions {
 // Communication of one rank along one axis per step: bytes counted by the planner, seconds
 // estimated by the cost model.
 struct AxisPlan {
-  std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"
+  std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"; "host": offload
   double bytes = 0;
   std::optional<double> seconds, hidden;
 };
@@ -66,13 +66,19 @@ struct RunPlan {
   std::vector<AxisPlan> traffic;
   double bubble_equal = 0, overhead_equal = 0;  // with equal stages
   double useful_flops = 0;                      // per step
-  double tokens_per_second = 0, mfu = 0;
-  double tokens = 0, seconds = 0;  // of the whole run
-  double device_hours = 0, cost = 0;
+  double tokens_per_second = 0;
+  // Useful FLOPs relative to mfu_peak: the vendor's dense peak in 16 bits, also for float8, as in
+  // the metrics of a run; in float32 for float32.
+  double mfu = 0, mfu_peak = 0;
+  double tokens = 0, seconds = 0;     // of the whole run, without what failures take
+  double elapsed = 0;                 // with saves and failures, if the time between these is known
+  double device_hours = 0, cost = 0;  // of `elapsed`
   std::optional<ExpertPlan> experts;  // of expert parallelism
   std::optional<SavePlan> saving;
   std::vector<LengthPlan> lengths;  // empty: one length
 
+  // Parameters without embeddings and head, as Kaplan et al. count them.
+  double parameters_of_blocks() const;
   double ranks() const { return static_cast<double>(world_size(config.parallelism)); }
   bool fits() const { return static_cast<double>(layout.most_device_bytes()) <= available; }
 };

@@ -9,16 +9,24 @@ struct LossFit {
   const char* source;
   double irreducible, a, b, alpha, beta;
   double loss(double parameters, double tokens) const;
+  // Tokens per parameter of the least loss for the compute 6 N D.
+  double optimal_ratio(double parameters, double tokens) const;
 };
 
-// Hoffmann et al. 2022 (approach 3), and the refit of the same runs by Besiroglu et al. 2024, which
-// agrees with the paper's other approaches.
+// Hoffmann et al. 2022 (approach 3), with the digits of the paper's TeX source, which its text
+// rounds; and the refit of the same runs by Besiroglu et al. 2024, which agrees with the paper's
+// other approaches.
 inline constexpr std::array<LossFit, 2> kLossFits{{
-    {"Hoffmann et al. 2022", 1.69, 406.4, 410.7, 0.34, 0.28},
+    {"Hoffmann et al. 2022 (approach 3)", 1.6934, 406.4, 410.7, 0.3392, 0.2849},
     {"Besiroglu et al. 2024", 1.8172, 482.01, 2085.43, 0.3478, 0.3658},
 }};
 
-// Compute-optimal tokens per parameter (Hoffmann et al. 2022, all three approaches).
+// Kaplan et al. 2020, equation 1.5 with the constants of its table 2, for N parameters without
+// embeddings.
+double kaplan_loss(double parameters, double tokens);
+inline constexpr const char* kKaplan = "Kaplan et al. 2020";
+
+// Compute-optimal tokens per parameter (Hoffmann et al. 2022, approaches 1 and 2).
 inline constexpr double kTokensPerParameter = 20;
 
 }  // namespace trireme

@@ -4,34 +4,53 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
+#include <queue>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "model/base/human.h"
-#include "parallel/pipeline/registry.h"
 #include "trainer/config/layout_text.h"
 #include "trainer/config/rules.h"
 #include "trainer/config/value_text.h"
-#include "trainer/tools/plan/layout_plan.h"
+#include "trainer/tools/plan/layout_bounds.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
-#include "trainer/tools/plan/state_theory.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::size_t kBest = 10;
 
-// A layout with a lower bound of its step time.
-struct Candidate {
-  RunConfig config;
-  double bound = 0;
+// The choices of a family, without the rest of its config.
+struct Family {
+  ParallelismConfig parallelism;
+  std::int64_t micro_batch = 1;
+  Recompute recompute = Recompute::kNone;
+  std::int64_t members = 0;
 };
 
+// A family, or one of its layouts, with a lower bound of the step time.
+struct Candidate {
+  enum class Known : std::uint8_t { kFlops, kLayers, kSchedule, kSimulation, kMessages };
+  double bound = 0;
+  Known by = Known::kFlops;
+  std::uint32_t family = 0;
+  // Of a layout:
+  std::int64_t replicate = 1;
+  ScheduleChoice schedule = {};
+  // Of layouts with equal bounds, that with the fewest replicas needs the least memory.
+  // Families come with ascending micro-batches.
+  bool operator<(const Candidate& other) const {  // least on top
+    return std::tie(bound, replicate, family) >
+           std::tie(other.bound, other.replicate, other.family);
+  }
+};
+
+// Best first: what has the least bound is examined more closely, until the least is above the times
+// of the best layouts found.
 class Search {
  public:
   Search(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile, Device device,
@@ -42,91 +61,212 @@ class Search {
         device_(device),
         expert_imbalance_(expert_imbalance),
         available_(usable_bytes(profile, device, ranks)),
-        model_(plan_model(loaded.config)),
-        theory_(state_theory(loaded.config, static_cast<double>(model_.checkpoint_bytes) /
-                                                static_cast<double>(model_.parameters))) {}
+        bounds_(loaded.config, profile, device, expert_imbalance) {}
 
   SearchResult run() {
-    each_layout(loaded_.config, ranks_, profile_.network.ranks_per_node,
-                [&](const RunConfig& config) { consider(config); });
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
-    for (std::size_t i = 0; i < candidates_.size(); ++i) {
-      if (candidates_[i].bound >= slowest_of_best()) {
-        result_.rejected.bounded += static_cast<std::int64_t>(candidates_.size() - i);
-        break;
+    result_.data_ranks_left = each_family(loaded_.config, ranks_, node(),
+                                          [&](const RunConfig& family) { consider(family); });
+    while (!candidates_.empty()) {
+      const Candidate candidate = candidates_.top();
+      candidates_.pop();
+      if (candidate.bound >= slowest_of_best()) {
+        result_.rejected.bounded += count_of(candidate);
+      } else if (candidate.by == Candidate::Known::kFlops) {
+        examine(candidate);
+      } else if (candidate.by == Candidate::Known::kLayers) {
+        expand(candidate);
+      } else if (candidate.by == Candidate::Known::kSchedule) {
+        simulate(candidate);
+      } else if (candidate.by == Candidate::Known::kSimulation) {
+        Candidate closer = candidate;
+        closer.by = Candidate::Known::kMessages;
+        closer.bound = std::max(candidate.bound, LayoutBounds::Member(bounds_, layout_of(candidate))
+                                                     .seconds_without_update(candidate.schedule));
+        candidates_.push(closer);
+      } else {
+        rank(candidate);
       }
-      rank(candidates_[i].config);
     }
     return std::move(result_);
   }
 
  private:
-  void consider(const RunConfig& config) {
-    ++result_.considered;
+  int node() const { return profile_.network.ranks_per_node; }
+
+  std::int64_t count_of(const Candidate& candidate) const {
+    const bool is_layout = candidate.by >= Candidate::Known::kSchedule;
+    return is_layout ? 1 : families_[candidate.family].members;
+  }
+
+  RunConfig config_of(const Family& family) const {
+    RunConfig config = loaded_.config;
+    config.parallelism = family.parallelism;
+    config.training.local_batch_size = family.micro_batch;
+    config.activation_checkpoint.mode = family.recompute;
+    return config;
+  }
+
+  RunConfig layout_of(const Candidate& candidate) const {
+    RunConfig config = config_of(families_[candidate.family]);
+    set_member(config, candidate.replicate, candidate.schedule);
+    return config;
+  }
+
+  std::string complaints_of(const RunConfig& config) const {
     Complaints complaints;
     check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
                 Purpose::kPlanning);
-    if (!complaints.empty()) {
-      ++result_.rejected.not_valid;
-      return;
-    }
-    // Model state of a rank by theory, averaged over the pipeline.
-    const double state = theory_.bytes(config.model, config.parallelism);
-    if (state > available_) return too_large(state);
-    candidates_.push_back({config, least_seconds(config)});
+    return complaints.empty() ? "" : complaints.text(loaded_.source);
   }
 
-  // All matmuls at the peak reached by large ones, plus the pipeline bubble.
-  double least_seconds(const RunConfig& config) const {
-    const ParallelismConfig& layout = config.parallelism;
-    const double again = config.activation_checkpoint.mode == Recompute::kFull ? 4.0 / 3 : 1;
-    const double flops = (again * model_.useful.matmul + model_.useful.attention_causal) *
-                         static_cast<double>(config.training.global_batch_size);
-    const ProductRate& rate = profile_.rate(workload_of(config).numbers());
-    const double work = flops / (ranks_ * rate.peak * std::max(rate.product, rate.flash));
-    const double divisor =
-        find_schedule(layout.schedule)->bubble_divisor * static_cast<double>(layout.virtual_stages);
-    const double waits = (static_cast<double>(layout.pipeline) - 1) / divisor;
-    return work * (1 + waits / static_cast<double>(micro_batches_per_step(config)));
+  bool is_valid(const RunConfig& config) {
+    std::string why = complaints_of(config);
+    if (why.empty()) return true;
+    if (result_.rejected.violated.empty()) result_.rejected.violated = std::move(why);
+    return false;
   }
 
-  // True if a layout that does not fit differs only by a smaller micro-batch or by more
-  // recomputation.
-  bool is_larger_than_one_that_is_too_large(const RunConfig& config) const {
-    const auto found = too_large_.find(kind_of(config));
-    if (found == too_large_.end()) return false;
-    return std::any_of(found->second.begin(), found->second.end(), [&](const auto& other) {
-      return config.training.local_batch_size >= other.first && kept_of(config) >= other.second;
-    });
-  }
-
-  using Context = std::tuple<std::int64_t, ContextMethod, std::int64_t>;
-  using Kind = std::tuple<std::int64_t, bool, Context, std::int64_t, std::string, std::int64_t,
+  using Kind = std::tuple<std::int64_t, bool, ContextShape, std::int64_t, std::string, std::int64_t,
                           std::int64_t, std::int64_t>;
-  using OpsKey = std::tuple<std::int64_t, bool, Context, std::int64_t, std::int64_t, std::int64_t,
-                            std::int64_t, bool, Recompute>;
-  static Context context_of(const ParallelismConfig& p) {
-    return {p.context, p.context_method, p.context_ulysses};
-  }
   static Kind kind_of(const RunConfig& config) {
     const ParallelismConfig& p = config.parallelism;
     return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
             p.schedule, p.virtual_stages, p.zero,        p.expert};
   }
+  // Of families: of all schedules.
+  static Kind kind_of_family(const RunConfig& config) {
+    RunConfig any = config;
+    any.parallelism.schedule.clear();
+    any.parallelism.virtual_stages = 0;
+    return kind_of(any);
+  }
+  void consider(const RunConfig& config) {
+    const auto members = static_cast<std::int64_t>(replicate_degrees(config, node()).size() *
+                                                   schedule_choices(config).size());
+    result_.considered += members;
+    if (const double state = bounds_.state_bytes(config); state > available_) {
+      return too_large(state, members);
+    }
+    candidates_.push({.bound = bounds_.seconds_by_flops(config),
+                      .family = static_cast<std::uint32_t>(families_.size())});
+    families_.push_back({config.parallelism, config.training.local_batch_size,
+                         config.activation_checkpoint.mode, members});
+  }
+
+  // Some rules need replicas, and no rule needs both replicas and shards.
+  void examine(const Candidate& candidate) {
+    const Family& family = families_[candidate.family];
+    const RunConfig config = config_of(family);
+    RunConfig replicated = config;
+    std::swap(replicated.parallelism.data_shard, replicated.parallelism.data_replicate);
+    if (!complaints_of(replicated).empty() && !is_valid(config)) {
+      result_.rejected.not_valid += family.members;
+      return;
+    }
+    const Kind kind = kind_of_family(config);
+    if (is_larger_than_one_that_is_too_large(config, kind)) {
+      result_.rejected.too_large += family.members;
+      return;
+    }
+    Candidate closer = candidate;
+    closer.by = Candidate::Known::kLayers;
+    closer.bound = std::max(candidate.bound, bounds_.seconds_by_layers(config));
+    const double least = bounds_.bytes(config);
+    if (least <= available_) return candidates_.push(closer);
+    remember_too_large(config, kind);
+    too_large(least, family.members);
+  }
+
+  void expand(const Candidate& candidate) {
+    RunConfig config = config_of(families_[candidate.family]);
+    const std::vector<ScheduleChoice> schedules = schedule_choices(config);
+    for (const std::int64_t replicate : replicate_degrees(config, node())) {
+      set_member(config, replicate, schedules.front());
+      LayoutBounds::Member member(bounds_, config);
+      for (const ScheduleChoice& choice : schedules) {
+        if (const double least = member.bytes(choice); least > available_) {
+          too_large(least);
+          continue;
+        }
+        Candidate layout = candidate;
+        layout.by = Candidate::Known::kSchedule;
+        layout.bound = std::max(candidate.bound, member.seconds(choice));
+        layout.replicate = replicate;
+        layout.schedule = choice;
+        candidates_.push(layout);
+      }
+    }
+  }
+
+  // What a layout that does not fit has of what takes memory.
+  struct TooLarge {
+    std::int64_t micro_batch = 1;
+    int kept = 0;
+    std::int64_t replicate = 1;
+  };
+
+  // True if a layout that does not fit differs only by a smaller micro-batch, by more recomputation
+  // or by fewer replicas, which divide the state among more ranks.
+  bool is_larger_than_one_that_is_too_large(const RunConfig& config, const Kind& kind) const {
+    const auto found = too_large_.find(kind);
+    if (found == too_large_.end()) return false;
+    const ParallelismConfig& p = config.parallelism;
+    return std::any_of(found->second.begin(), found->second.end(), [&](const TooLarge& other) {
+      // Without shard groups their buffers are missing.
+      const bool has_larger_state = p.data_replicate == other.replicate ||
+                                    (p.data_replicate > other.replicate && p.data_shard > 1);
+      return config.training.local_batch_size >= other.micro_batch &&
+             kept_of(config) >= other.kept && has_larger_state;
+    });
+  }
+
   // Rank of the recomputation mode by activation memory.
   static int kept_of(const RunConfig& config) {
     return -static_cast<int>(config.activation_checkpoint.mode);
   }
 
-  void rank(const RunConfig& config) {
-    if (is_larger_than_one_that_is_too_large(config)) {
+  // ZeRO-1's pipeline does not depend on what data ranks send after its backwards.
+  void simulate(const Candidate& candidate) {
+    const RunConfig config = layout_of(candidate);
+    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
       ++result_.rejected.too_large;
       return;
     }
+    const auto seconds = [&] {
+      return LayoutBounds::Member(bounds_, config).seconds_by_simulation(candidate.schedule);
+    };
+    Candidate closer = candidate;
+    closer.by = Candidate::Known::kSimulation;
+    if (config.parallelism.zero > 1) {
+      closer.bound = std::max(candidate.bound, seconds());
+    } else {
+      const auto [known, is_new] = simulated_.try_emplace(
+          {candidate.family, candidate.schedule.schedule->name, candidate.schedule.virtual_stages});
+      if (is_new) known->second = seconds();
+      closer.bound = std::max(candidate.bound, known->second);
+    }
+    candidates_.push(closer);
+  }
+
+  void rank(const Candidate& candidate) {
+    RunConfig config = layout_of(candidate);
+    if (!is_valid(config)) {
+      ++result_.rejected.not_valid;
+      return;
+    }
+    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
+      ++result_.rejected.too_large;
+      return;
+    }
+    // As the trainer divides them, which takes a while.
+    config.parallelism.layers_per_stage =
+        bounds_.division(config.parallelism.pipeline * config.parallelism.virtual_stages)
+            .layers_per_stage;
     // The time first, which takes a few layers; memory takes all.
     const Workload work = workload_of(config, expert_imbalance_);
-    StepEstimate estimate = estimate_step(work, ops_of(work), profile_);
+    StepEstimate estimate =
+        estimate_step(work, record_step(work.spec, work.mesh, profile_.device()), profile_,
+                      bounds_.simulation(work, candidate.schedule));
     if (estimate.seconds >= slowest_of_best()) {
       ++result_.rejected.slower;
       return;
@@ -134,7 +274,8 @@ class Search {
     // The first pipeline rank holds the most micro-batches in flight.
     const double least = bytes_of(with_few_micro_batches(config), 0);
     if (least > available_) {
-      too_large_[kind_of(config)].emplace_back(config.training.local_batch_size, kept_of(config));
+      too_large_[kind_of(config)].push_back(
+          {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
       return too_large(least);
     }
     double most = 0;
@@ -142,6 +283,7 @@ class Search {
       most = std::max(most, bytes_of(config, place));
       if (most > available_) return too_large(most);
     }
+    config.parallelism.layers_per_stage.clear();
     const auto at = std::upper_bound(
         result_.best.begin(), result_.best.end(), estimate.seconds,
         [](double seconds, const RankedLayout& other) { return seconds < other.estimate.seconds; });
@@ -149,25 +291,6 @@ class Search {
     if (result_.best.size() <= kBest) return;
     result_.best.pop_back();
     ++result_.rejected.slower;
-  }
-
-  // Layouts that differ by their schedules have the same ops.
-  const StepOps& ops_of(const Workload& work) {
-    const ParallelismConfig& p = work.spec.parallelism;
-    const OpsKey key{p.tensor,
-                     p.sequence,
-                     context_of(p),
-                     p.pipeline,
-                     p.zero,
-                     p.expert,
-                     work.spec.training.local_batch_size,
-                     work.spec.micro_batches > 1,
-                     work.spec.activation_checkpoint.mode};
-    auto known = ops_.find(key);
-    if (known == ops_.end()) {
-      known = ops_.emplace(key, record_step(work.spec, work.mesh, profile_.device())).first;
-    }
-    return known->second;
   }
 
   double bytes_of(const RunConfig& config, int place) const {
@@ -185,8 +308,13 @@ class Search {
     return smaller;
   }
 
-  void too_large(double bytes) {
-    ++result_.rejected.too_large;
+  void remember_too_large(const RunConfig& config, const Kind& kind) {
+    too_large_[kind].push_back(
+        {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
+  }
+
+  void too_large(double bytes, std::int64_t layouts = 1) {
+    result_.rejected.too_large += layouts;
     const double missing = bytes - available_;
     double& least = result_.rejected.least_missing;
     least = least == 0 ? missing : std::min(least, missing);
@@ -203,11 +331,11 @@ class Search {
   Device device_;
   double expert_imbalance_;
   double available_;
-  ModelPlan model_;
-  StateTheory theory_;
-  std::vector<Candidate> candidates_;
-  std::map<Kind, std::vector<std::pair<std::int64_t, int>>> too_large_;
-  std::map<OpsKey, StepOps> ops_;
+  LayoutBounds bounds_;
+  std::vector<Family> families_;
+  std::priority_queue<Candidate> candidates_;
+  std::map<Kind, std::vector<TooLarge>> too_large_;
+  std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
   SearchResult result_;
 };
 
@@ -215,14 +343,15 @@ class Search {
 std::string lacks(const StepEstimate& best, const StepEstimate& other) {
   const TimeParts& a = best.parts;
   const TimeParts& b = other.parts;
-  const std::array<std::pair<const char*, double>, 7> more{
+  const std::array<std::pair<const char*, double>, 8> more{
       {{"matmul", b.products - a.products},
        {"attention", b.attention - a.attention},
        {"memory-bound", b.streams - a.streams},
        {"exposed communication", b.messages - a.messages},
        {"pipeline bubble", b.bubble - a.bubble},
        {"gradient reduction", b.gradients - a.gradients},
-       {"optimizer", b.optimizer - a.optimizer}}};
+       {"optimizer", b.optimizer - a.optimizer},
+       {"offload", b.offload - a.offload}}};
   const auto* most = std::max_element(
       more.begin(), more.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
   if (most->second <= 0) return "";

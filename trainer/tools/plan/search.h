@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,17 +25,20 @@ struct RejectedLayouts {
   std::int64_t bounded = 0;    // lower bound of the step time above the best
   std::int64_t slower = 0;     // slower by prediction
   double least_missing = 0;    // bytes by which the closest layout exceeds the memory
+  std::string violated;        // the rules that the first of the layouts not valid violates
 };
 
 struct SearchResult {
   std::vector<RankedLayout> best;  // the fastest first
   std::int64_t considered = 0;
+  std::set<std::int64_t> data_ranks_left;  // numbers of data ranks that do not divide the batch
   RejectedLayouts rejected;
 };
 
-// Searches all layouts of `ranks` ranks along the tensor, pipeline and data axes, with every ZeRO
-// stage, expert parallel degree, micro-batch size and recomputation mode; other keys are those of
-// `loaded`. Each layout is checked by the config rules, planned by the trainer's memory planner and
+// Searches all layouts of `ranks` ranks along the tensor, pipeline, context and both data axes,
+// with every ZeRO stage, expert parallel degree, number of virtual stages, micro-batch size and
+// recomputation mode; other keys are those of `loaded`. Layouts whose lower bounds of time and
+// memory allow it are checked by the config rules, planned by the trainer's memory planner and
 // timed by the cost model.
 SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
                             Device device, double expert_imbalance = 1);

@@ -1,6 +1,9 @@
 #include "trainer/tools/plan/stage_costs.h"
 
+#include <algorithm>
 #include <numeric>
+
+#include "model/base/error.h"
 
 namespace trireme {
 namespace {
@@ -13,45 +16,86 @@ double waiting(bool overlaps, const Network& network, double layers, double comp
   return sending + (layers - 1) * network.waiting(sending, computing);
 }
 
+MessageTime to_host(const DeviceProfile& device, double bytes) {
+  if (bytes <= 0) return {};
+  if (device.host.bandwidth <= 0) {
+    throw ConfigError(say("the profile of ", device.name,
+                          " has no \"host\" link, which offload needs; write it again with "
+                          "trireme doctor --calibrate"));
+  }
+  return {bytes / (device.host.bandwidth * device.host.reached), bytes};
+}
+
 }  // namespace
 
-StageCosts stage_costs(const StepOps& ops, const Workload& work, const DeviceProfile& device,
+StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device) {
+  const bool offloads = device.device().is_cuda();
+  // Ranks that share memory keep one copy of the weights.
+  const bool publishes = !shares_memory(device.network, group_of("data_shard", work));
+  const auto times_of = [&](const PartOps& part, bool is_block) {
+    const auto time = [&](const PartOps::List& list) { return list_time(list, work, device); };
+    PartTimes times{.forward = time(part.forward),
+                    .backward = time(part.backward),
+                    .backward_input = time(part.backward_input),
+                    .finish = time(part.finish),
+                    .update = time(part.update),
+                    .publish = publishes ? time(part.publish) : ListTime(),
+                    .saved = {},
+                    .state = {}};
+    if (offloads && is_block && work.spec.activation_checkpoint.offload) {
+      times.saved = to_host(device, part.saved_bytes);
+    }
+    if (offloads && work.spec.optimizer.offload) {
+      times.state = to_host(device, part.state_bytes + part.averaged_bytes);
+    }
+    return times;
+  };
+  StepTimes times{.kinds = {},
+                  .first = times_of(ops.first, false),
+                  .last = times_of(ops.last, false),
+                  .splits_backward = !ops.block().backward_input.empty(),
+                  .overlaps_data = ops.overlaps_data};
+  for (const PartOps& kind : ops.kinds) times.kinds.push_back(times_of(kind, true));
+  return times;
+}
+
+StageCosts stage_costs(const StepTimes& times, const Workload& work, const Network& network,
                        const StageLayers& layers) {
   const std::int64_t count =
       std::accumulate(layers.of_kind.begin(), layers.of_kind.end(), std::int64_t{0});
   const auto blocks = static_cast<double>(count);
-  const Network& network = device.network;
-  const auto time = [&](const PartOps::List& list) { return list_time(list, work, device); };
   // Of all blocks.
-  const auto sum_of_blocks = [&](PartOps::List PartOps::*list) {
-    ListTime total;
-    for (std::size_t kind = 0; kind < ops.kinds.size(); ++kind) {
-      total += time(ops.kinds[kind].*list) * static_cast<double>(layers.of_kind[kind]);
+  const auto sum_of_blocks = [&](auto PartTimes::*member) {
+    auto total = times.first.*member * 0;
+    for (std::size_t kind = 0; kind < times.kinds.size(); ++kind) {
+      total += times.kinds[kind].*member * static_cast<double>(layers.of_kind[kind]);
     }
     return total;
   };
-  const auto sum = [&](PartOps::List PartOps::*list) {
-    ListTime total = sum_of_blocks(list);
-    if (layers.is_first) total += time(ops.first.*list);
-    if (layers.is_last) total += time(ops.last.*list);
+  const auto sum = [&](auto PartTimes::*member) {
+    auto total = sum_of_blocks(member);
+    if (layers.is_first) total += times.first.*member;
+    if (layers.is_last) total += times.last.*member;
     return total;
   };
-  const ListTime finish = sum(&PartOps::finish);
+  const ListTime finish = sum(&PartTimes::finish);
   StageCosts costs{.layers = count,
-                   .forward = sum(&PartOps::forward),
-                   .backward = sum(&PartOps::backward),
+                   .forward = sum(&PartTimes::forward),
+                   .backward = sum(&PartTimes::backward),
+                   .saved = sum(&PartTimes::saved),
                    .finished = finish.data,
-                   .update = finish.streams + sum(&PartOps::update).seconds()};
-  const ListTime forward = sum_of_blocks(&PartOps::forward),
-                 backward = sum_of_blocks(&PartOps::backward);
+                   .published = sum(&PartTimes::publish).data,
+                   .update = finish.streams + sum(&PartTimes::update).seconds(),
+                   .state = sum(&PartTimes::state)};
+  const ListTime forward = sum_of_blocks(&PartTimes::forward),
+                 backward = sum_of_blocks(&PartTimes::backward);
   costs.input_half = costs.backward.seconds();
-  if (!ops.block().backward_input.empty()) {
-    costs.input_half -= backward.seconds() - sum_of_blocks(&PartOps::backward_input).seconds();
+  if (times.splits_backward) {
+    costs.input_half -= backward.seconds() - sum_of_blocks(&PartTimes::backward_input).seconds();
   }
-  // Ranks that share memory keep one copy of the weights.
-  if (!shares_memory(network, group_of("data_shard", work))) {
-    costs.published = sum(&PartOps::publish).data;
-  }
+  // A block's activations are copied during the computation of its neighbors.
+  costs.forward.offload += std::max(0.0, costs.saved.seconds - forward.seconds());
+  costs.backward.offload += std::max(0.0, costs.saved.seconds - backward.seconds());
   if (work.spec.parallelism.zero < 2) {
     costs.reduced = costs.forward.data;
     costs.reduced += costs.backward.data;
@@ -60,7 +104,7 @@ StageCosts stage_costs(const StepOps& ops, const Workload& work, const DevicePro
   // The backward's all-gathers and reductions share the links and overlap the same computation.
   const auto exposed = [&](const ListTime& all) {
     if (count == 0) return 0.0;
-    return waiting(ops.overlaps_data, network, blocks, all.seconds() / blocks,
+    return waiting(times.overlaps_data, network, blocks, all.seconds() / blocks,
                    all.data.seconds / blocks);
   };
   costs.forward.waiting += exposed(forward);

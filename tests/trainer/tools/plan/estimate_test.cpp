@@ -34,7 +34,8 @@ Workload of(const MeshShape& mesh, std::int64_t micro_batches) {
 }
 
 double sum(const TimeParts& p) {
-  return p.products + p.attention + p.streams + p.messages + p.bubble + p.gradients + p.optimizer;
+  return p.products + p.attention + p.streams + p.messages + p.bubble + p.gradients + p.optimizer +
+         p.offload;
 }
 
 TEST(Estimate, PartsAddUpToTheStep) {
@@ -200,6 +201,48 @@ TEST(Estimate, TheBusiestRankOfExpertsTakesLongerForTheirRowsAlone) {
   EXPECT_NEAR(seconds_of_exchange(busy) / seconds_of_exchange(even), 1.5, 0.05);
 }
 
+double of_host(const StepEstimate& step) {
+  for (const AxisTraffic& axis : step.traffic) {
+    if (axis.axis == "host") return axis.bytes;
+  }
+  return 0;
+}
+
+// What is offloaded crosses the host link twice; without it nothing does.
+TEST(Estimate, OffloadTakesAsLongAsTheHostLinkNeeds) {
+  DeviceProfile h200 = find_profile("H200");
+  Workload work = of({.data_shard = 8}, 4);
+  const StepEstimate kept = estimate_step(work, h200);
+  EXPECT_EQ(of_host(kept), 0);
+  EXPECT_EQ(kept.parts.offload, 0);
+  const double rate = h200.host.bandwidth * h200.host.reached;
+  work.spec.activation_checkpoint.offload = true;
+  const StepEstimate activations = estimate_step(work, h200);
+  // 12 of the layer's matrices of 4096 x 4096 keep their inputs and more: over 10 activations.
+  EXPECT_GT(of_host(activations), 2.0 * 4 * 16 * 10 * 4096 * 4096 * 2);
+  EXPECT_GE(activations.seconds, of_host(activations) / rate);
+  EXPECT_NEAR(sum(activations.parts), activations.seconds, 1e-9 * activations.seconds);
+  EXPECT_NEAR(activations.seconds - activations.parts.offload, kept.seconds, 1e-3 * kept.seconds);
+  // Behind a fast link the copies are hidden.
+  h200.host.bandwidth *= 100;
+  EXPECT_NEAR(estimate_step(work, h200).seconds, kept.seconds, 1e-9 * kept.seconds);
+  h200.host.bandwidth /= 100;
+  work.spec.activation_checkpoint.offload = false;
+  work.spec.optimizer.offload = true;
+  const StepEstimate state = estimate_step(work, h200);
+  // Float32 masters and two moments, in and out.
+  EXPECT_NEAR(of_host(state), 2 * 12 * 16 * (12.0 * 4096 * 4096 + 4 * 4096 * 4096) / 8,
+              0.01 * of_host(state));
+  EXPECT_NEAR(state.seconds + kept.parts.optimizer,
+              kept.seconds + of_host(state) / 2 / rate + kept.parts.optimizer,
+              kept.parts.optimizer);
+  h200.host = {};
+  EXPECT_THROW(estimate_step(work, h200), ConfigError);
+  // The CPU has nothing to offload to.
+  DeviceProfile cpu = find_profile("CPU");
+  EXPECT_EQ(estimate_step(work, cpu).parts.offload, 0);
+}
+
 TEST(Estimate, SixteenThousandRanksTakeAMoment) {
   Workload work = of({.pipeline = 16, .data_shard = 128, .tensor = 8}, 64);
   work.spec.parallelism.sequence = true;
@@ -248,12 +291,14 @@ TEST(Profile, ComesBackAsItWasWritten) {
   written.cores = 3;
   written.network.shared = written.network.within;
   written.network.overlaps = false;
+  written.host.bandwidth = 7;
   ProductRate& half = written.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
   half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
   half.streams = {{"swiglu", 0.3}};
   write_profile(path, written);
   const DeviceProfile read = find_profile(path.string());
   EXPECT_EQ(read.name, "mine");
+  EXPECT_EQ(read.host.bandwidth, 7);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
   half.streams.clear();

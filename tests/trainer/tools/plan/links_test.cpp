@@ -33,6 +33,22 @@ TEST(Links, RanksOfANodeShareWhatLeavesIt) {
   EXPECT_DOUBLE_EQ(gather({16, 1}), 1500 / 80.0);
 }
 
+// Of 6 adjacent ranks on nodes of 8, the second group has 2 in one node and 4 in the next.
+TEST(Links, GroupsThatDoNotDivideANodeCrossNodes) {
+  EXPECT_EQ(ranks_in_node(kNetwork, {6, 1}), 2);
+  EXPECT_EQ(ranks_in_node(kNetwork, {12, 1}), 4);
+  for (const int size : {3, 5, 7}) {
+    EXPECT_EQ(ranks_in_node(kNetwork, {size, 1}), 1);
+    const double bytes = 1000.0 * size;
+    EXPECT_DOUBLE_EQ(collective_seconds(kNetwork, Collective::kAllGather, {size, 1}, bytes),
+                     (size - 1) * 1000 / 10.0);
+  }
+  EXPECT_EQ(ranks_in_node(kNetwork, {4, 3}), 1);
+  // A run of one node has no other.
+  EXPECT_EQ(ranks_in_node(kNetwork, {3, 1, 6}), 3);
+  EXPECT_EQ(ranks_in_node(kNetwork, {2, 3, 6}), 2);
+}
+
 TEST(Links, LittleIsSummedByATree) {
   const Network slow{1, {"within", 1e9, 1, 0}, {"between", 1e9, 1, 1}};
   const double ring_laps = 2 * 64;

@@ -10,7 +10,10 @@
 
 #include "model/device/imagined.h"
 #include "trainer/config/for_ranks.h"
+#include "trainer/config/layout_text.h"
 #include "trainer/config/reader.h"
+#include "trainer/config/rules.h"
+#include "trainer/tools/plan/layout_bounds.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
@@ -52,6 +55,56 @@ TEST(Search, layouts_use_every_rank_and_share_only_long_sequences) {
                                                               {2, ContextMethod::kUlysses}}));
 }
 
+// Tensor groups divide the heads, and a node if there are several.
+TEST(Search, tensor_groups_do_not_cross_nodes) {
+  const auto degrees = [](std::int64_t heads, std::int64_t ranks) {
+    RunConfig config = config_of().config;
+    config.model.num_attention_heads = heads;
+    config.training.global_batch_size = 48;
+    std::set<std::int64_t> tensor;
+    each_family(config, ranks, 8,
+                [&](const RunConfig& family) { tensor.insert(family.parallelism.tensor); });
+    return tensor;
+  };
+  EXPECT_EQ(degrees(24, 48), (std::set<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(degrees(12, 48), (std::set<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(degrees(24, 6), (std::set<std::int64_t>{1, 2, 3, 6}));
+}
+
+TEST(Search, families_have_uneven_virtual_stages_and_replicas) {
+  RunConfig config = config_of().config;
+  config.model.num_hidden_layers = 126;
+  config.training.global_batch_size = 2048;
+  config.training.local_batch_size = 1;
+  config.parallelism.tensor = 8;
+  config.parallelism.pipeline = 16;
+  config.parallelism.data_shard = 128;
+  std::set<std::pair<std::string, std::int64_t>> schedules;
+  for (const ScheduleChoice& choice : schedule_choices(config)) {
+    schedules.emplace(choice.schedule->name, choice.virtual_stages);
+  }
+  EXPECT_EQ(schedules, (std::set<std::pair<std::string, std::int64_t>>{{"1F1B", 1},
+                                                                       {"ZBH1", 1},
+                                                                       {"Interleaved1F1B", 2},
+                                                                       {"Interleaved1F1B", 3},
+                                                                       {"Interleaved1F1B", 4},
+                                                                       {"Interleaved1F1B", 5},
+                                                                       {"Interleaved1F1B", 6},
+                                                                       {"Interleaved1F1B", 7}}));
+  config.parallelism.tensor = 1;
+  config.parallelism.pipeline = 1;
+  config.parallelism.data_shard = 96;
+  const auto shards = [&] {
+    std::set<std::int64_t> all;
+    for (const std::int64_t replicate : replicate_degrees(config, 6)) all.insert(96 / replicate);
+    return all;
+  };
+  // Powers of two, a node's 6, and all; without shards there is nothing to do for ZeRO-2.
+  EXPECT_EQ(shards(), (std::set<std::int64_t>{1, 2, 4, 6, 8, 16, 32, 96}));
+  config.parallelism.zero = 2;
+  EXPECT_EQ(shards(), (std::set<std::int64_t>{2, 4, 6, 8, 16, 32, 96}));
+}
+
 TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
   const LoadedConfig loaded = config_of();
   const DeviceProfile profile = find_profile("A100-40G");
@@ -61,8 +114,9 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     const RankedLayout& one = found.best[i];
     EXPECT_LE(one.bytes, available);
-    EXPECT_EQ(static_cast<double>(plan_layout(one.config, imagined_gpu()).most_device_bytes()),
-              one.bytes);
+    const LayoutPlan planned = plan_layout(one.config, imagined_gpu());
+    EXPECT_EQ(static_cast<double>(planned.most_device_bytes()), one.bytes);
+    EXPECT_EQ(planned.places.front().step.layers_per_stage, one.estimate.layers_per_stage);
     EXPECT_GE(one.estimate.seconds, found.best.front().estimate.seconds);
   }
   const RejectedLayouts& rejected = found.rejected;
@@ -107,7 +161,9 @@ TEST(Search, experts_are_divided_among_every_number_of_data_ranks_that_divides_t
                    "/"},
                   {});
   std::set<std::pair<std::int64_t, std::int64_t>> of_data;
-  each_layout(loaded.config, 8, 8, [&](const RunConfig& config) {
+  RunConfig of_eight_heads = loaded.config;
+  of_eight_heads.model.num_attention_heads = 8;
+  each_layout(of_eight_heads, 8, 8, [&](const RunConfig& config) {
     of_data.emplace(data_ranks(config.parallelism), config.parallelism.expert);
   });
   EXPECT_EQ(of_data, (std::set<std::pair<std::int64_t, std::int64_t>>{
@@ -123,6 +179,132 @@ TEST(Search, experts_are_divided_among_every_number_of_data_ranks_that_divides_t
   EXPECT_EQ(even.considered, uneven.considered);
   EXPECT_GT(divided(even), 0) << search_text(even, 0);
   EXPECT_LT(divided(uneven), divided(even)) << search_text(uneven, 0);
+}
+
+// A model and ranks so few that every layout can be examined. Pipelines of 2 to 5 ranks have stages
+// of different lengths; nodes have 4 ranks.
+LoadedConfig small_config(const std::string& model, int layers) {
+  return read_config(
+      {"test",
+       "[model]\nmodel_type = \"" + model +
+           "\"\nvocab_size = 32000\nhidden_size = 2048\nintermediate_size = 5632\n"
+           "num_hidden_layers = " +
+           std::to_string(layers) +
+           "\nnum_attention_heads = 12\nnum_key_value_heads = 12\nhead_dim = 128\n"
+           "max_position_embeddings = 4096\n" +
+           (model == "qwen3_moe" ? "num_experts = 4\nnum_experts_per_tok = 2\n"
+                                   "moe_intermediate_size = 2048\n"
+                                 : "") +
+           "[data]\ntrain = [{ path = \"nowhere\" }]\n[training]\nsteps = 10\nseq_len = 4096\n"
+           "global_batch_size = 24\ndtype = \"bfloat16\"\n",
+       "/"},
+      {});
+}
+
+DeviceProfile small_device(double gigabytes) {
+  DeviceProfile profile = find_profile("A100-40G");
+  profile.network.ranks_per_node = 4;
+  profile.memory_bytes = gigabytes * 1e9;
+  return profile;
+}
+
+bool is_valid(const LoadedConfig& loaded, const RunConfig& config) {
+  Complaints complaints;
+  check_rules({.config = config, .source = loaded.source, .origins = {}}, complaints,
+              Purpose::kPlanning);
+  return complaints.empty();
+}
+
+void expect_bounds_are_below(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile) {
+  LayoutBounds bounds(loaded.config, profile, imagined_gpu(), 1);
+  const int node = profile.network.ranks_per_node;
+  int count = 0;
+  each_family(loaded.config, ranks, node, [&](const RunConfig& family) {
+    RunConfig layout = family;
+    for (const std::int64_t replicate : replicate_degrees(family, node)) {
+      for (const ScheduleChoice& choice : schedule_choices(family)) {
+        set_member(layout, replicate, choice);
+        if (!is_valid(loaded, layout)) continue;
+        if (++count % 3 != 0) continue;
+        const StepEstimate step = estimate_step(workload_of(layout), profile);
+        LayoutBounds::Member member(bounds, layout);
+        const double slack = 1 + 1e-9;
+        for (const double bound :
+             {bounds.seconds_by_flops(family), bounds.seconds_by_layers(family),
+              member.seconds(choice), member.seconds_by_simulation(choice),
+              member.seconds_without_update(choice)}) {
+          ASSERT_LE(bound, step.seconds * slack) << layout_text(layout.parallelism);
+        }
+        ASSERT_GE(member.seconds_without_update(choice) * 1.1 + step.parts.optimizer, step.seconds)
+            << layout_text(layout.parallelism);
+        ASSERT_LE(member.seconds(choice), member.seconds_by_simulation(choice) * slack);
+        if (count % 39 != 0) continue;
+        const auto bytes =
+            static_cast<double>(plan_layout(layout, imagined_gpu()).most_device_bytes());
+        ASSERT_LE(member.bytes(choice), bytes) << layout_text(layout.parallelism);
+        ASSERT_LE(bounds.bytes(family), bytes) << layout_text(layout.parallelism);
+        ASSERT_LE(bounds.state_bytes(layout), bytes) << layout_text(layout.parallelism);
+      }
+    }
+  });
+  EXPECT_GT(count, 300);
+}
+
+TEST(Search, lower_bounds_are_below_what_they_bound) {
+  expect_bounds_are_below(small_config("llama", 5), 12, small_device(40));
+}
+
+TEST(Search, lower_bounds_hold_for_experts_too) {
+  expect_bounds_are_below(small_config("qwen3_moe", 2), 8, small_device(40));
+}
+
+// What the search skips is not among the best: they are those of an examination of every layout.
+TEST(Search, finds_the_ten_best_of_all_layouts) {
+  for (const double gigabytes : {7.0, 40.0}) {
+    const LoadedConfig loaded = small_config("llama", 3);
+    const DeviceProfile profile = small_device(gigabytes);
+    const double available = usable_bytes(profile, imagined_gpu(), 8);
+    std::vector<std::pair<double, RunConfig>> all;
+    each_layout(loaded.config, 8, 4, [&](const RunConfig& config) {
+      if (!is_valid(loaded, config)) return;
+      all.emplace_back(estimate_step(workload_of(config), profile).seconds, config);
+    });
+    std::sort(all.begin(), all.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<double> best;
+    for (const auto& [seconds, config] : all) {
+      if (best.size() == 10) break;
+      const auto bytes = plan_layout(config, imagined_gpu()).most_device_bytes();
+      if (static_cast<double>(bytes) <= available) best.push_back(seconds);
+    }
+    const SearchResult found = search_layouts(loaded, 8, profile, imagined_gpu());
+    ASSERT_EQ(found.best.size(), best.size());
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      EXPECT_DOUBLE_EQ(found.best[i].estimate.seconds, best[i]) << search_text(found, available);
+    }
+  }
+}
+
+TEST(Search, what_no_layout_satisfies_is_told) {
+  LoadedConfig loaded = small_config("llama", 2);
+  loaded.config.parallelism.compression.method = CompressionOptions::Method::kBfloat16;
+  const auto search = [&](int ranks) {
+    return search_layouts(loaded, ranks, small_device(40), imagined_gpu());
+  };
+  const SearchResult one = search(1);
+  EXPECT_TRUE(one.best.empty());
+  EXPECT_GT(one.considered, 0);
+  EXPECT_EQ(one.rejected.not_valid, one.considered);
+  EXPECT_NE(one.rejected.violated.find("data_replicate"), std::string::npos);
+  // Two ranks may be replicas.
+  const SearchResult two = search(2);
+  ASSERT_FALSE(two.best.empty());
+  for (const RankedLayout& layout : two.best) {
+    EXPECT_EQ(layout.config.parallelism.data_replicate, 2);
+  }
+  const SearchResult seven = search(7);
+  EXPECT_EQ(seven.considered, 0);
+  EXPECT_EQ(seven.data_ranks_left, (std::set<std::int64_t>{7}));
 }
 
 TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {
