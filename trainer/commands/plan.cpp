@@ -77,9 +77,9 @@ LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& con
   for (const char* key :
        {"parallelism.tensor", "parallelism.sequence", "parallelism.pipeline",
         "parallelism.schedule", "parallelism.virtual_stages", "parallelism.layers_per_stage",
-        "parallelism.context", "parallelism.context_method", "parallelism.expert",
-        "parallelism.data_replicate", "parallelism.data_shard", "parallelism.zero",
-        "training.local_batch_size", "activation_checkpoint.mode"}) {
+        "parallelism.context", "parallelism.context_method", "parallelism.context_ulysses",
+        "parallelism.expert", "parallelism.data_replicate", "parallelism.data_shard",
+        "parallelism.zero", "training.local_batch_size", "activation_checkpoint.mode"}) {
     with.origins[key] = {Origin::Kind::kDerived, 0, 0};
   }
   return with;

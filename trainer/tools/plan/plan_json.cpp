@@ -15,6 +15,7 @@ Json layout_json(const ParallelismConfig& layout) {
           {"sequence", layout.sequence},
           {"context", layout.context},
           {"context_method", name_of_value(layout.context_method)},
+          {"context_ulysses", layout.context_ulysses},
           {"expert", layout.expert},
           {"pipeline", layout.pipeline},
           {"schedule", layout.schedule},
