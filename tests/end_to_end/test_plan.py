@@ -123,6 +123,33 @@ def experts_that_ranks_divide_are_planned_with_their_rows_and_their_imbalance(wo
 
 
 @fact
+def an_explanation_sums_to_the_plan(workshop):
+    def sums(node, unit):
+        children = node.get("children", [])
+        if children:
+            check(abs(sum(child[unit] for child in children) / node[unit] - 1) < 1e-9, node)
+        return 1 + sum(sums(child, unit) for child in children if child[unit])
+
+    words = ["-n", "128", "--gpu", "H100"]
+    plain = plan(workshop, LARGE, *words)
+    told = plan(workshop, LARGE, *words, "--explain")
+    trees = told.pop("explain")
+    check(told == plain and "explain" not in plain, told)
+    time_tree, memory_tree = trees["time"]["tree"], trees["memory"]["tree"]
+    check(abs(time_tree["seconds"] / plain["step"]["seconds"] - 1) < 1e-9, time_tree["seconds"])
+    check(memory_tree["bytes"] == plain["memory"]["most_bytes"], memory_tree["bytes"])
+    check(sums(time_tree, "seconds") > 40 and sums(memory_tree, "bytes") > 40, trees)
+    place = plain["memory"]["places"][trees["memory"]["pipeline_rank"]]
+    classes = {child["name"]: child["bytes"] for child in memory_tree["children"]}
+    check(classes == {name: size for name, size in place["classes"].items() if size}, classes, place)
+    shown = workshop.run("plan", "run.toml", *words, "--explain").done().out
+    tree = shown[shown.index("time of a step"):]
+    check(max(map(len, tree.splitlines())) <= 120, tree)
+    for expected in ("exposed communication", "mlp.gate.weight", "others below 1 %", "adam.m", "reduce_scatter"):
+        check(expected in tree, expected, "is not in", tree)
+
+
+@fact
 def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
     (workshop / "run.toml").write_text(LARGE)
     workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")

@@ -16,6 +16,7 @@
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
 #include "trainer/telemetry/progress_line.h"
+#include "trainer/tools/plan/explain.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_page.h"
 #include "trainer/tools/plan/plan_text.h"
@@ -137,6 +138,7 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
     print(plan_json(run, choices.options).dump(2) + "\n");
   } else {
     print((found.empty() ? "" : found + "\n") + plan_text(run, choices.options, canvas) +
+          (run.explanation ? "\n" + explain_text(run) : "") +
           (run.fits() ? "" : changes_that_fit(run)));
   }
   return run.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
@@ -164,6 +166,10 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "Write the full config of the planned run to this file")
       ->type_name("FILE");
   app->add_flag("--json", choices->json, "Print all numbers as JSON");
+  app->add_flag(
+      "--explain", options.explain,
+      "Also print where the seconds of a step and the bytes of the largest rank come "
+      "from, as trees of exact sums: phases, kinds of layers, ops; with --json all nodes");
   app->add_option("--html", choices->html, "Write the plan as a self-contained HTML page")
       ->type_name("FILE");
   app->add_option("--price", options.price,
