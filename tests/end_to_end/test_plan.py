@@ -156,6 +156,60 @@ def a_search_that_finds_nothing_says_why(workshop):
 
 
 @fact
+def an_explanation_sums_to_the_plan(workshop):
+    def sums(node, unit):
+        children = node.get("children", [])
+        if children:
+            check(abs(sum(child[unit] for child in children) / node[unit] - 1) < 1e-9, node)
+        return 1 + sum(sums(child, unit) for child in children if child[unit])
+
+    words = ["-n", "128", "--gpu", "H100"]
+    plain = plan(workshop, LARGE, *words)
+    told = plan(workshop, LARGE, *words, "--explain")
+    trees = told.pop("explain")
+    check(told == plain and "explain" not in plain, told)
+    time_tree, memory_tree = trees["time"]["tree"], trees["memory"]["tree"]
+    check(abs(time_tree["seconds"] / plain["step"]["seconds"] - 1) < 1e-9, time_tree["seconds"])
+    check(memory_tree["bytes"] == plain["memory"]["most_bytes"], memory_tree["bytes"])
+    check(sums(time_tree, "seconds") > 40 and sums(memory_tree, "bytes") > 40, trees)
+    place = plain["memory"]["places"][trees["memory"]["pipeline_rank"]]
+    classes = {child["name"]: child["bytes"] for child in memory_tree["children"]}
+    check(classes == {name: size for name, size in place["classes"].items() if size}, classes, place)
+    shown = workshop.run("plan", "run.toml", *words, "--explain").done().out
+    tree = shown[shown.index("time of a step"):]
+    check(max(map(len, tree.splitlines())) <= 120, tree)
+    for expected in ("exposed communication", "mlp.gate.weight", "others below 1 %", "adam.m", "reduce_scatter"):
+        check(expected in tree, expected, "is not in", tree)
+
+
+@fact
+def two_plans_are_compared_with_the_keys_that_differ(workshop):
+    (workshop / "b.toml").write_text(LARGE.replace("tensor = 8", "tensor = 4"))
+    words = ["-n", "128", "--gpu", "H100"]
+    plain = plan(workshop, LARGE, *words)
+    both = ["--compare", "b.toml", *words]
+    told = plan(workshop, LARGE, *both, "--price", "2.5", "--training.seq_len=2048", code=0)
+    check({key["key"]: (key["a"], key["b"]) for key in told["keys"]} ==
+          {"parallelism.tensor": ("8", "4"), "parallelism.data_shard": ("2", "4")}, told["keys"])
+    rows = {(row["group"], row["name"]): row for row in told["rows"]}
+    other = json.loads(workshop.run("plan", "b.toml", "--json", *words, "--training.seq_len=2048").done().out)
+    check(rows["step", "time"]["b"] == other["step"]["seconds"], rows["step", "time"])
+    check(rows["step", "time"]["a"] != plain["step"]["seconds"], "the override is of both configs")
+    check(rows["speed", "MFU"]["b"] == other["step"]["mfu"], rows["speed", "MFU"])
+    check(("run", "cost") in rows and rows["traffic", "context"]["ratio"] is None, rows)
+    shown = workshop.run("plan", "run.toml", *both).done().out
+    for expected in ("B / A", "weights", "parallelism.tensor", "8 -> 4", "B: b.toml"):
+        check(expected in shown, expected, "is not in", shown)
+    larger = plan(workshop, LARGE, *both, "--compare-ranks", "256")
+    check([row["b"] for row in larger["rows"] if row["name"] == "ranks"] == [256], larger["rows"])
+    workshop.run("plan", "run.toml", *both[:2], "--gpu", "H100").refused(2, "64", "32", "--compare-ranks")
+    workshop.run("plan", "run.toml", *both, "--compare-ranks", "100").refused(2, "--compare-ranks 100")
+    workshop.run("plan", "run.toml", *words, "--compare", "absent.toml").refused(2, "absent.toml")
+    workshop.run("plan", "run.toml", *both, "--search").refused(2, "--compare", "--search")
+    workshop.run("plan", "run.toml", *words, "--compare-ranks", "128").refused(2, "--compare")
+
+
+@fact
 def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
     (workshop / "run.toml").write_text(LARGE)
     workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")

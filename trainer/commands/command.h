@@ -26,7 +26,7 @@ std::vector<Command> make_commands(CLI::App& program, const std::vector<Override
 Command make_train(CLI::App& program, const std::vector<Override>& overrides);
 Command make_launch(CLI::App& program, const std::vector<Override>& overrides);
 Command make_verify(CLI::App& program, const std::vector<Override>& overrides);
-// trireme plan CONFIG [-n RANKS] [--gpu NAME] [--search] [--json] [--html FILE] ...
+// trireme plan CONFIG [-n RANKS] [--gpu NAME] [--search | --compare FILE] [--explain] [--json] ...
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides);
 Command make_eval(CLI::App& program);
 Command make_generate(CLI::App& program);

@@ -17,6 +17,8 @@
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
 #include "trainer/telemetry/progress_line.h"
+#include "trainer/tools/plan/compare.h"
+#include "trainer/tools/plan/explain.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_page.h"
 #include "trainer/tools/plan/plan_text.h"
@@ -27,7 +29,9 @@ namespace {
 
 struct PlanChoices {
   std::string config;
-  int ranks = 0;  // 0: from the layout
+  int ranks = 0;           // 0: from the layout
+  std::string compared;    // another config; empty: none
+  int compared_ranks = 0;  // 0: as many
   std::string gpu;
   bool search = false;
   bool json = false;
@@ -49,10 +53,10 @@ void print(const std::string& text) {
 }
 
 // Loads the config and the profile of the device: a GPU by name, or the CPU of this machine.
-Planned opened(const PlanChoices& choices, const std::vector<Override>& overrides) {
-  Planned planned{.loaded = load_config(choices.config, overrides, Purpose::kPlanning),
-                  .profile = {},
-                  .device = {}};
+Planned opened(const PlanChoices& choices, const std::string& config,
+               const std::vector<Override>& overrides) {
+  Planned planned{
+      .loaded = load_config(config, overrides, Purpose::kPlanning), .profile = {}, .device = {}};
   for (const std::string& note : config_notes(planned.loaded.config)) log_warning("{}", note);
   JobConfig& job = planned.loaded.config.job;
   if (choices.gpu.empty() && job.device == "cuda") {
@@ -65,9 +69,24 @@ Planned opened(const PlanChoices& choices, const std::vector<Override>& override
   return planned;
 }
 
-int ranks_of(const PlanChoices& choices, const LoadedConfig& loaded) {
-  return choices.ranks > 0 ? choices.ranks
-                           : static_cast<int>(world_size(loaded.config.parallelism));
+int ranks_of(int asked, const LoadedConfig& loaded) {
+  return asked > 0 ? asked : static_cast<int>(world_size(loaded.config.parallelism));
+}
+
+// Completes the layout for the ranks that an option asks for.
+void complete_layout(Planned& planned, int ranks, const char* option) {
+  planned.loaded = for_ranks(planned.loaded, ranks);
+  const std::int64_t needed = world_size(planned.loaded.config.parallelism);
+  if (needed == ranks) return;
+  throw ConfigError(say(option, " ", ranks, ": [parallelism] of ", planned.loaded.source, " needs ",
+                        needed, " ranks"));
+}
+
+void require_divided_experts(const PlanOptions& options, bool has_divided) {
+  if (options.expert_imbalance == 1 || has_divided) return;
+  throw ConfigError(
+      "--expert-imbalance has no effect with parallelism.expert = 1, where each rank has all "
+      "experts; remove it, or set parallelism.expert");
 }
 
 // `config` with what the search has chosen, each such value marked as derived.
@@ -131,8 +150,8 @@ std::string changes_that_fit(const RunPlan& plan) {
 }
 
 ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides) {
-  Planned planned = opened(choices, overrides);
-  const int ranks = ranks_of(choices, planned.loaded);
+  Planned planned = opened(choices, choices.config, overrides);
+  const int ranks = ranks_of(choices.ranks, planned.loaded);
   if (!planned.device.is_cuda()) cpu::use_threads(planned.loaded.config.job.threads, ranks);
   const Canvas canvas{.columns = terminal_width(STDOUT_FILENO),
                       .colors = ::isatty(STDOUT_FILENO) == 1};
@@ -147,18 +166,10 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
     }
     planned.loaded = with_search_result(planned.loaded, result.best.front().config);
   } else {
-    planned.loaded = for_ranks(planned.loaded, ranks);
-    if (const std::int64_t needed = world_size(planned.loaded.config.parallelism);
-        needed != ranks) {
-      throw ConfigError(say("-n ", ranks, ": [parallelism] needs ", needed, " ranks"));
-    }
+    complete_layout(planned, ranks, "-n");
   }
-  const bool is_even = choices.options.expert_imbalance == 1;
-  if (!is_even && !choices.search && planned.loaded.config.parallelism.expert == 1) {
-    throw ConfigError(
-        "--expert-imbalance has no effect with parallelism.expert = 1, where each rank has all "
-        "experts; remove it, or set parallelism.expert");
-  }
+  require_divided_experts(choices.options,
+                          choices.search || planned.loaded.config.parallelism.expert > 1);
   if (!choices.write.empty()) replace_text(choices.write, effective_toml(planned.loaded));
   const RunPlan run =
       plan_run(planned.loaded.config, planned.profile, planned.device, choices.options);
@@ -167,9 +178,39 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
     print(plan_json(run, choices.options).dump(2) + "\n");
   } else {
     print((found.empty() ? "" : found + "\n") + plan_text(run, choices.options, canvas) +
+          (run.explanation ? "\n" + explain_text(run) : "") +
           (run.fits() ? "" : changes_that_fit(run)));
   }
   return run.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
+}
+
+// Both runs have as many ranks unless the second's are given: figures of a step are of a whole run.
+ExitCode compare(const PlanChoices& choices, const std::vector<Override>& overrides) {
+  Planned a = opened(choices, choices.config, overrides),
+          b = opened(choices, choices.compared, overrides);
+  const bool are_given = choices.compared_ranks > 0;
+  const int ranks = ranks_of(choices.ranks, a.loaded);
+  const int compared = ranks_of(are_given ? choices.compared_ranks : choices.ranks, b.loaded);
+  if (!are_given && ranks != compared) {
+    throw ConfigError(say("the layout of ", choices.config, " has ", ranks, " ranks and that of ",
+                          choices.compared, " ", compared,
+                          "; set -n for both, or --compare-ranks for the second"));
+  }
+  complete_layout(a, ranks, "-n");
+  complete_layout(b, compared, are_given ? "--compare-ranks" : "-n");
+  require_divided_experts(choices.options, a.loaded.config.parallelism.expert > 1 ||
+                                               b.loaded.config.parallelism.expert > 1);
+  const auto planned = [&](const Planned& of, const std::string& name) {
+    const RunConfig& config = of.loaded.config;
+    if (!of.device.is_cuda()) {
+      cpu::use_threads(config.job.threads, static_cast<int>(world_size(config.parallelism)));
+    }
+    return NamedPlan{name, plan_run(config, of.profile, of.device, choices.options)};
+  };
+  const NamedPlan first = planned(a, choices.config), second = planned(b, choices.compared);
+  print(choices.json ? comparison_json(first, second, choices.options).dump(2) + "\n"
+                     : comparison_text(first, second, choices.options));
+  return first.plan.fits() && second.plan.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
 }
 
 }  // namespace
@@ -189,13 +230,34 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "GPU of each rank, such as A100-80G or H100, or a profile written by 'trireme "
                   "doctor --calibrate' (default: CPU)")
       ->type_name("NAME");
-  app->add_flag("--search", choices->search, "Search for the fastest layout that fits in memory");
-  app->add_option("--write", choices->write,
-                  "Write the full config of the planned run to this file")
-      ->type_name("FILE");
+  CLI::Option* const search = app->add_flag("--search", choices->search,
+                                            "Search for the fastest layout that fits in memory");
+  CLI::Option* const write =
+      app->add_option("--write", choices->write,
+                      "Write the full config of the planned run to this file")
+          ->type_name("FILE");
   app->add_flag("--json", choices->json, "Print all numbers as JSON");
-  app->add_option("--html", choices->html, "Write the plan as a self-contained HTML page")
-      ->type_name("FILE");
+  CLI::Option* const explain = app->add_flag(
+      "--explain", options.explain,
+      "Also print where the seconds of a step and the bytes of the largest rank come "
+      "from, as trees of exact sums: phases, kinds of layers, ops; with --json all nodes");
+  CLI::Option* const html =
+      app->add_option("--html", choices->html, "Write the plan as a self-contained HTML page")
+          ->type_name("FILE");
+  CLI::Option* const compared =
+      app->add_option("--compare", choices->compared,
+                      "Plan this config too, with the same options and overrides, and print both "
+                      "side by side with their differences and the keys that differ")
+          ->type_name("FILE")
+          ->excludes(search)
+          ->excludes(write)
+          ->excludes(explain)
+          ->excludes(html);
+  app->add_option("--compare-ranks", choices->compared_ranks,
+                  "Number of ranks of the config to compare with (default: as many as the first "
+                  "config's)")
+      ->check(CLI::Range(1, 1 << 24))
+      ->needs(compared);
   app->add_option("--price", options.price,
                   "Price of a device-hour, in any currency, to compute the cost of the run")
       ->check(number_between(1e-6, 1e9))
@@ -219,10 +281,13 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FACTOR");
   app->footer(
       "Needs no GPU, MPI or data. Memory is computed by the allocator's own planner and is exact;\n"
-      "times are estimates. Fails if the run does not fit.\n"
+      "times are estimates. Fails if a run does not fit.\n"
       "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
-  return {app, [choices, &overrides] { return plan(*choices, overrides); }, true};
+  const auto run = [choices, &overrides] {
+    return choices->compared.empty() ? plan(*choices, overrides) : compare(*choices, overrides);
+  };
+  return {app, run, true};
 }
 
 }  // namespace trireme

@@ -105,23 +105,48 @@ double PartOps::flops() const {
   return sum;
 }
 
+namespace {
+
+// Records parts of a model.
+class ModelWalk {
+ public:
+  ModelWalk(const EngineSpec& spec, const MeshShape& mesh, Device device)
+      : spec_(spec), part_(spec), shape_(mesh), device_(device) {
+    shape_.pipeline = std::min<std::int64_t>(mesh.pipeline, 2);           // the ends
+    part_.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
+  }
+
+  const MeshShape& shape() const { return shape_; }
+  RankGroups groups_of(std::int64_t rank) {
+    return RankGroups(static_cast<int>(rank), shape_, spec_.parallelism, spec_.model, device_,
+                      spec_.job.reproducible, sent_);
+  }
+  // A part of the model with `layers` layers as the one given. The groups outlive it.
+  PartWalk part(std::int64_t layer, std::int64_t layers, const RankGroups& groups,
+                BlockRange blocks) {
+    part_.model = with_equal_layers(spec_.model, layer, layers);
+    return PartWalk(part_, groups, device_, blocks);
+  }
+
+ private:
+  const EngineSpec& spec_;
+  EngineSpec part_;
+  MeshShape shape_;
+  Device device_;
+  Traffic sent_;
+};
+
+}  // namespace
+
+PartOps record_embedding(const EngineSpec& spec, const MeshShape& mesh, Device device) {
+  ModelWalk walk(spec, mesh, device);
+  const RankGroups groups = walk.groups_of(0);
+  return walk.part(0, 1, groups, {0, 0}).record();
+}
+
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device) {
-  MeshShape shape = mesh;  // of a pipeline, the ends
-  shape.pipeline = std::min<std::int64_t>(mesh.pipeline, 2);
-  EngineSpec part = spec;
-  part.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);  // the first, and others
-  Traffic sent;
-  const auto groups_of = [&](std::int64_t rank) {
-    return RankGroups(static_cast<int>(rank), shape, spec.parallelism, spec.model, device,
-                      spec.job.reproducible, sent);
-  };
-  const RankGroups on_first = groups_of(0);
-  // A part of the model with `layers` layers as the one given.
-  const auto walk = [&](std::int64_t layer, std::int64_t layers, const RankGroups& groups,
-                        BlockRange blocks) {
-    part.model = with_equal_layers(spec.model, layer, layers);
-    return PartWalk(part, groups, device, blocks);
-  };
+  ModelWalk walk(spec, mesh, device);
+  const RankGroups on_first = walk.groups_of(0);
   StepOps ops;
   const std::vector<LayerConfig> layers = layer_configs(spec.model);
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -131,16 +156,17 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
       ops.kind_of.push_back(ops.kind_of[same]);
       continue;
     }
-    PartWalk block = walk(static_cast<std::int64_t>(i), 3, on_first, {1, 2});
+    PartWalk block = walk.part(static_cast<std::int64_t>(i), 3, on_first, {1, 2});
     ops.kind_of.push_back(ops.kinds.size());
     ops.kinds.push_back(block.record());
     ops.boundary_bytes = block.boundary_bytes();
   }
-  if (shape.pipeline == 1) {
-    ops.first = walk(0, 0, on_first, {0, 0}).record();
+  if (walk.shape().pipeline == 1) {
+    ops.first = walk.part(0, 0, on_first, {0, 0}).record();
   } else {
-    ops.first = walk(0, 1, on_first, {0, 0}).record();
-    ops.last = walk(0, 1, groups_of(shape.ranks() / 2), {1, 1}).record();
+    const RankGroups on_last = walk.groups_of(walk.shape().ranks() / 2);
+    ops.first = walk.part(0, 1, on_first, {0, 0}).record();
+    ops.last = walk.part(0, 1, on_last, {1, 1}).record();
   }
   return ops;
 }

@@ -44,4 +44,8 @@ struct StepOps {
 // layout is invalid.
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device = {});
 
+// The embedding alone, as part of StepOps::first: its ops are the first of that forward and the
+// last of that backward, but for messages of the data axis.
+PartOps record_embedding(const EngineSpec& spec, const MeshShape& mesh, Device device = {});
+
 }  // namespace trireme

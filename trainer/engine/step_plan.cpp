@@ -95,7 +95,9 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
   plan.parameters = parameter_count(model.whole());
   plan.state_bytes = model.checkpoint_bytes();
   plan.unique_state_bytes = model.unique_checkpoint_bytes();
+  plan.state = state_bytes(model);
   plan.stages = layout.stages;
+  plan.pool_of_stage = layout.slots.of_stage;
   plan.layers_per_stage = layout.layers_per_stage;
   return plan;
 }

@@ -1,22 +1,26 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "parallel/comm/planned_communicator.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/engine/rank_groups.h"
+#include "trainer/engine/state_bytes.h"
 
 namespace trireme {
 
 // What a rank's step takes and computes, learned from an engine on a planning stream.
 struct StepPlan {
   MemoryPlan memory;
+  StateBytes state;
   Tally issued;                 // FLOPs of a full step's gradients as executed, with recomputation
   std::int64_t parameters = 0;  // of the whole model
   // Of masters and optimizer state that this rank owns, and of those that no lower rank owns too.
   std::size_t state_bytes = 0, unique_state_bytes = 0;
   std::vector<int> stages;                     // of this rank, ascending
+  std::map<int, int> pool_of_stage;            // MemoryPlan::in_flight of each of them
   std::vector<std::int64_t> layers_per_stage;  // of all stages
   Traffic sent;                                // in a full step, if the groups are planned
 };

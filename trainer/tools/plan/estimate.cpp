@@ -20,7 +20,9 @@ class StepModel {
   StepEstimate estimate();
 
  private:
-  const StageCosts& costs_of(int stage) const { return stages_[static_cast<std::size_t>(stage)]; }
+  const StageCosts& costs_of(int stage) const {
+    return result_.sums.stages[static_cast<std::size_t>(stage)];
+  }
   bool overlaps() const { return ops_.overlaps_data && device_.network.overlaps; }
   void play();
   void fill_parts(int rank);
@@ -35,9 +37,6 @@ class StepModel {
   const DeviceProfile& device_;
   const Simulation& simulation_;
   StepEstimate result_;
-  std::vector<StageCosts> stages_;
-  MessageTime summed_, published_;  // of the rank with most parameters
-  double hidden_publishing_ = 0;
 };
 
 StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
@@ -45,12 +44,12 @@ StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfi
     : work_(work), ops_(ops), device_(device), simulation_(simulation) {
   result_.schedule = simulation.schedule();
   result_.layers_per_stage = divide_layers(work.spec, result_.schedule.stages);
-  stages_ =
+  result_.sums.stages =
       costs_of_stages(ops, step_times(ops, work, device), work, device, result_.layers_per_stage);
 }
 
 void StepModel::play() {
-  const ActionCosts costs = action_costs(stages_, ops_, work_, device_.network);
+  const ActionCosts costs = action_costs(result_.sums.stages, ops_, work_, device_.network);
   if (device_.cores == 0) {
     result_.timeline = simulation_.run(costs);
     return;
@@ -72,7 +71,8 @@ void StepModel::fill_parts(int rank) {
   }
   if (device_.cores > 0) {
     const double worked = result_.timeline.makespan * (1 - result_.timeline.idle_fraction(rank));
-    total = total * (worked / total.seconds());
+    result_.sums.pace = worked / total.seconds();
+    total = total * result_.sums.pace;
   }
   TimeParts& parts = result_.parts;
   parts.products = total.products;
@@ -112,7 +112,8 @@ double StepModel::reduce_gradients() {
     done = std::max(
         done, spans.back().end + exposed + device_.network.occupied * hidden + finished.seconds);
     sum += finished;
-    if (sum.seconds > summed_.seconds) summed_ = sum;
+    MessageTime& most = result_.sums.reduced;
+    if (sum.seconds > most.seconds) most = sum;
   }
   return done;
 }
@@ -150,36 +151,41 @@ double StepModel::publish_weights(std::size_t rank) {
       late = std::max(late, sum.seconds - used);
     }
   }
-  if (sum.seconds > published_.seconds) published_ = sum;
+  MessageTime& most = result_.sums.published;
+  if (sum.seconds > most.seconds) most = sum;
   return overlaps() ? late + device_.network.occupied * (sum.seconds - late) : sum.seconds;
 }
 
 void StepModel::update(double gradients_done) {
-  double updating = 0, exposed = 0, copying = 0;
+  StepSums& sums = result_.sums;
+  double updating = 0, copying = 0;
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
     double own = 0, copied = 0;
     for (const int stage : stages_of_rank(result_.schedule, static_cast<int>(rank))) {
       own += costs_of(stage).update;
       copied += costs_of(stage).state.seconds;
     }
-    updating = std::max(updating, own);
+    if (own > updating) {
+      updating = own;
+      sums.updating = static_cast<int>(rank);
+    }
     copying = std::max(copying, copied);
-    exposed = std::max(exposed, publish_weights(rank));
+    sums.publishing = std::max(sums.publishing, publish_weights(rank));
   }
-  hidden_publishing_ = std::max(0.0, published_.seconds - exposed);
-  result_.parts.gradients = gradients_done - result_.timeline.makespan;
   // Chunks of the state are fetched, updated and written back at the same time.
-  const double waiting = std::max(0.0, copying - updating);
-  result_.parts.optimizer = updating + exposed;
-  result_.parts.offload += waiting;
-  result_.seconds = gradients_done + updating + waiting + exposed;
+  sums.state = std::max(0.0, copying - updating);
+  result_.parts.gradients = gradients_done - result_.timeline.makespan;
+  result_.parts.optimizer = updating + sums.publishing;
+  result_.parts.offload += sums.state;
+  result_.seconds = gradients_done + updating + sums.state + sums.publishing;
 }
 
 void StepModel::fill_traffic(int rank) {
-  MessageTime tensor, context, expert, host, data = summed_;
-  data += published_;
+  const StepSums& sums = result_.sums;
+  MessageTime tensor, context, expert, host, data = sums.reduced;
+  data += sums.published;
   double pipeline_bytes = 0,
-         data_waiting = result_.parts.gradients + published_.seconds - hidden_publishing_;
+         data_waiting = result_.parts.gradients + std::min(sums.publishing, sums.published.seconds);
   const auto times = static_cast<double>(work_.spec.micro_batches);
   double waiting = result_.parts.messages;
   for (const int stage : stages_of_rank(result_.schedule, rank)) {
@@ -227,19 +233,21 @@ StepEstimate StepModel::estimate() {
       busiest = rank;
     }
   }
+  result_.sums.busiest = busiest;
   fill_parts(busiest);
-  update(reduce_gradients() + sum_tied());
+  const double reduced = reduce_gradients();
+  result_.sums.reducing = reduced - result_.timeline.makespan;
+  result_.sums.tied = sum_tied();
+  update(reduced + result_.sums.tied);
   fill_traffic(busiest);
   return std::move(result_);
 }
 
 }  // namespace
 
-std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
-                                        const Workload& work, const DeviceProfile& device,
-                                        const std::vector<std::int64_t>& layers_per_stage) {
-  std::vector<StageCosts> stages;
-  std::map<StageLayers, StageCosts> known;
+std::vector<StageLayers> layers_of_stages(const StepOps& ops,
+                                          const std::vector<std::int64_t>& layers_per_stage) {
+  std::vector<StageLayers> stages;
   std::int64_t layer = 0;
   for (const std::int64_t count : layers_per_stage) {
     StageLayers layers{.of_kind = std::vector<std::int64_t>(ops.kinds.size()),
@@ -247,6 +255,17 @@ std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& tim
                        .is_last = stages.size() + 1 == layers_per_stage.size()};
     const std::int64_t end = layer + count;
     for (; layer < end; ++layer) ++layers.of_kind[ops.kind_of[static_cast<std::size_t>(layer)]];
+    stages.push_back(std::move(layers));
+  }
+  return stages;
+}
+
+std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
+                                        const Workload& work, const DeviceProfile& device,
+                                        const std::vector<std::int64_t>& layers_per_stage) {
+  std::vector<StageCosts> stages;
+  std::map<StageLayers, StageCosts> known;
+  for (const StageLayers& layers : layers_of_stages(ops, layers_per_stage)) {
     auto found = known.find(layers);
     if (found == known.end()) {
       found = known.emplace(layers, stage_costs(times, work, device.network, layers)).first;

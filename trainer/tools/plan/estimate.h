@@ -30,9 +30,23 @@ struct TimeParts {
   double offload = 0;    // exposed copies of offloaded activations and optimizer state
 };
 
+// What the sum of a step is made of in addition to the ops.
+struct StepSums {
+  int busiest = 0;   // the pipeline rank of forwards and backwards
+  int updating = 0;  // the pipeline rank with the longest update
+  double pace = 1;   // multiplies the seconds of `busiest` where ranks share cores
+  std::vector<StageCosts> stages;
+  double reducing = 0;    // exposed reduction of gradients by data ranks
+  double tied = 0;        // all-reduce of the tied table's gradient
+  double publishing = 0;  // exposed gather of updated weights
+  double state = 0;       // exposed copies of optimizer state
+  MessageTime reduced = {}, published = {};
+};
+
 struct StepEstimate {
   double seconds = 0;
   TimeParts parts;
+  StepSums sums;
   std::vector<AxisTraffic> traffic;  // axes with more than one rank
   Schedule schedule;
   Timeline timeline;  // of the schedule, by pipeline rank
@@ -53,7 +67,10 @@ StepEstimate estimate_step(const Workload& work, const StepOps& ops, const Devic
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
                            const Simulation& schedule);
 
-// The costs of all pipeline stages, of which stage i has layers_per_stage[i] layers.
+// The layers of all pipeline stages, of which stage i has layers_per_stage[i].
+std::vector<StageLayers> layers_of_stages(const StepOps& ops,
+                                          const std::vector<std::int64_t>& layers_per_stage);
+// The costs of these stages.
 std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
                                         const Workload& work, const DeviceProfile& device,
                                         const std::vector<std::int64_t>& layers_per_stage);

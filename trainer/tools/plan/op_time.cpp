@@ -54,7 +54,7 @@ double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
 }
 
 // Roofline: the larger of compute and memory time, plus the launch.
-double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
+OpTime op_time(const PlannedOp& op, const DeviceProfile& device) {
   const double bandwidth = op.kind == PlannedOp::Kind::kMemory
                                ? device.stream_bandwidth(format_of(op.element), op.name)
                                : device.memory_bandwidth * device.streamed;
@@ -70,7 +70,12 @@ double op_seconds(const PlannedOp& op, const DeviceProfile& device) {
     computing = (op.flops + op.recomputed_flops) / (rate.peak * reached) *
                 (1 + rate.half_width / op.depth + rate.half_keys / op.columns);
   }
-  return std::max(computing, moving) + op.result_bytes / bandwidth + device.launch;
+  const double writing = op.result_bytes / bandwidth;
+  const bool computes = computing >= moving;
+  return {.op = &op,
+          .compute = computes ? computing : 0,
+          .memory = computes ? writing : moving + writing,
+          .launch = device.launch};
 }
 
 bool is_of_data(const PlannedOp& message) {
@@ -165,33 +170,81 @@ GroupShape group_of(std::string_view name, const Workload& work) {
   return group(2, of_stage);
 }
 
-ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device) {
+namespace {
+
+// Collects the time of a list's ops and messages.
+class ListTimer {
+ public:
+  ListTimer(const Network& network, std::vector<OpTime>* each) : network_(network), each_(each) {}
+
+  void add(const OpTime& op) {
+    const double seconds = op.seconds();
+    (op.op->kind == PlannedOp::Kind::kMatmul      ? time.products
+     : op.op->kind == PlannedOp::Kind::kAttention ? time.attention
+                                                  : time.streams) += seconds;
+    expose(network_.waiting(overlapped_, seconds));
+    if (each_) each_->push_back(op);
+  }
+  void add_message(OpTime message) {
+    const bool overlaps = message.op->overlaps_next && network_.overlaps;
+    (overlaps ? overlapped_ : time.waiting) += message.link;
+    if (!overlaps) message.exposed = message.link;
+    if (!each_) return;
+    if (overlaps) pending_.push_back(each_->size());
+    each_->push_back(message);
+  }
+  void finish() { expose(overlapped_); }
+
   ListTime time;
-  double overlapped = 0;  // communication that the next op overlaps
+
+ private:
+  // So many seconds of the messages before were not overlapped.
+  void expose(double seconds) {
+    time.waiting += seconds;
+    for (const std::size_t index : pending_) {
+      OpTime& message = (*each_)[index];
+      message.exposed = overlapped_ > 0 ? seconds * message.link / overlapped_ : 0;
+    }
+    pending_.clear();
+    overlapped_ = 0;
+  }
+
+  const Network& network_;
+  std::vector<OpTime>* const each_;
+  double overlapped_ = 0;             // communication that the next op overlaps
+  std::vector<std::size_t> pending_;  // these messages, in each_
+};
+
+}  // namespace
+
+ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device,
+                   std::vector<OpTime>* each) {
+  ListTimer timer(device.network, each);
+  ListTime& time = timer.time;
   for (const PlannedOp& op : list) {
-    if (op.kind == PlannedOp::Kind::kMessage) {
-      const std::string_view name = op.name;
-      if (is_of_data(op)) time.data += data_message(op, work, device.network);
-      MessageTime* const axis = name == "tensor"      ? &time.tensor
-                                : is_of_context(name) ? &time.context
-                                : name == "expert"    ? &time.expert
-                                                      : nullptr;
-      if (!axis) continue;
-      const GroupShape group = group_of(name, work);
-      const double seconds =
-          collective_seconds(device.network, op.collective, group, op.bytes) * imbalance(op, work);
-      *axis += {seconds, bytes_sent(op.collective, group.size, op.bytes)};
-      (op.overlaps_next && device.network.overlaps ? overlapped : time.waiting) += seconds;
+    const double factor = imbalance(op, work);
+    if (op.kind != PlannedOp::Kind::kMessage) {
+      OpTime one = op_time(op, device);
+      for (double* part : {&one.compute, &one.memory, &one.launch}) *part *= factor;
+      timer.add(one);
       continue;
     }
-    const double seconds = op_seconds(op, device) * imbalance(op, work);
-    (op.kind == PlannedOp::Kind::kMatmul      ? time.products
-     : op.kind == PlannedOp::Kind::kAttention ? time.attention
-                                              : time.streams) += seconds;
-    time.waiting += device.network.waiting(overlapped, seconds);
-    overlapped = 0;
+    const std::string_view name = op.name;
+    if (is_of_data(op)) time.data += data_message(op, work, device.network);
+    MessageTime* const axis = name == "tensor"      ? &time.tensor
+                              : is_of_context(name) ? &time.context
+                              : name == "expert"    ? &time.expert
+                                                    : nullptr;
+    if (!axis) continue;
+    const GroupShape group = group_of(name, work);
+    const OpTime message{
+        .op = &op,
+        .link = collective_seconds(device.network, op.collective, group, op.bytes) * factor,
+        .sent = bytes_sent(op.collective, group.size, op.bytes)};
+    *axis += {message.link, message.sent};
+    timer.add_message(message);
   }
-  time.waiting += overlapped;
+  timer.finish();
   return time;
 }
 

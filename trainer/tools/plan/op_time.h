@@ -1,5 +1,6 @@
 #pragma once
 #include <string_view>
+#include <vector>
 
 #include "trainer/engine/step_ops.h"
 #include "trainer/tools/plan/workload.h"
@@ -26,9 +27,23 @@ struct ListTime {
   ListTime operator*(double times) const;
 };
 
+// What one op or message of a list adds to its time, in seconds.
+struct OpTime {
+  const PlannedOp* op = nullptr;
+  // Of an op: roofline and launch. A matmul's result is written after its operands were read.
+  double compute = 0, memory = 0, launch = 0;
+  // Of a message: its exposed part, all its time on the link, and the bytes that it sends.
+  double exposed = 0, link = 0, sent = 0;
+
+  bool is_message() const { return op->kind == PlannedOp::Kind::kMessage; }
+  double seconds() const { return compute + memory + launch + exposed; }
+};
+
 // Ops run in sequence; messages with `overlaps_next` overlap the next op. Messages of other groups,
-// such as those of norms, are neglected.
-ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device);
+// such as those of norms, are neglected. `each` receives the ops and the messages in `waiting`,
+// whose seconds are the list's.
+ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device,
+                   std::vector<OpTime>* each = nullptr);
 
 // Slowdown of a matmul against one whose tiles fill all waves of `units` multiprocessors.
 double wave_slowdown(const PlannedOp& op, int units);

@@ -1,6 +1,7 @@
 #include "trainer/tools/plan/plan_json.h"
 
 #include "trainer/config/value_text.h"
+#include "trainer/tools/plan/explain.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/plan/scaling_laws.h"
 
@@ -144,6 +145,7 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
         {"young_seconds", plan.saving->young}, {"daly_seconds", plan.saving->daly},
         {"steps", plan.saving->steps},         {"lost_share", plan.saving->lost}};
   }
+  if (plan.explanation) json["explain"] = explain_json(plan);
   return json;
 }
 

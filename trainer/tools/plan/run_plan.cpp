@@ -10,7 +10,9 @@
 #include "parallel/expert/expert_rounds.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
+#include "trainer/tools/plan/memory_tree.h"
 #include "trainer/tools/plan/save_interval.h"
+#include "trainer/tools/plan/time_tree.h"
 
 namespace trireme {
 namespace {
@@ -156,6 +158,15 @@ double seconds_of_run(const RunPlan& plan, double imbalance) {
   return seconds;
 }
 
+Explanation explanation_of(const RunPlan& plan, const Workload& work, const StepOps& ops) {
+  const int largest = largest_place(plan.layout);
+  // The memory is that of several lengths, the ops are those of the first.
+  const StepOps* const saved = plan.lengths.empty() ? &ops : nullptr;
+  return {.time = time_tree(work, ops, plan.device, plan.estimate),
+          .memory = memory_tree(plan.layout.places[static_cast<std::size_t>(largest)], work, saved),
+          .largest_place = largest};
+}
+
 }  // namespace
 
 double usable_bytes(const DeviceProfile& profile, Device device, std::int64_t ranks) {
@@ -185,11 +196,14 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
                .traffic = {},
                .experts = experts_of(config, imbalance),
                .saving = {},
-               .lengths = lengths_of(config, profile, device, imbalance)};
+               .lengths = lengths_of(config, profile, device, imbalance),
+               .explanation = {}};
   const double parameters = static_cast<double>(plan.model.parameters);
   plan.theory = state_theory(config, static_cast<double>(plan.model.checkpoint_bytes) / parameters);
   const Workload work = workload_of(config, imbalance);
-  plan.estimate = estimate_step(work, profile);
+  const StepOps ops = record_step(work.spec, work.mesh, profile.device());
+  plan.estimate = estimate_step(work, ops, profile);
+  if (options.explain) plan.explanation = explanation_of(plan, work, ops);
   plan.traffic = traffic_of(plan.layout, plan.estimate);
   const Timeline equal =
       simulate(plan.estimate.schedule, ActionCosts::unit(plan.estimate.schedule.stages));

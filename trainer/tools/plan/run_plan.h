@@ -7,6 +7,7 @@
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/estimate.h"
 #include "trainer/tools/plan/layout_plan.h"
+#include "trainer/tools/plan/plan_node.h"
 #include "trainer/tools/plan/state_theory.h"
 
 namespace trireme {
@@ -18,6 +19,7 @@ struct PlanOptions {
   double save_seconds = 0;  // that a save blocks training; 0: measured or assumed
   double restart_seconds = 300;
   double expert_imbalance = 1;  // Workload's
+  bool explain = false;         // RunPlan::explanation
 };
 
 // Communication of one rank along one axis per step: bytes counted by the planner, seconds
@@ -53,6 +55,12 @@ struct LengthPlan {
   std::size_t device_bytes = 0;  // of the largest rank
 };
 
+// Where the time of a step and the memory of the largest rank go.
+struct Explanation {
+  PlanNode time, memory;
+  int largest_place = 0;  // pipeline rank
+};
+
 // Prediction of a run: of its steps at the first sequence length, where it has several; memory is
 // the most of all.
 struct RunPlan {
@@ -76,6 +84,7 @@ struct RunPlan {
   std::optional<ExpertPlan> experts;  // of expert parallelism
   std::optional<SavePlan> saving;
   std::vector<LengthPlan> lengths;  // empty: one length
+  std::optional<Explanation> explanation;
 
   // Parameters without embeddings and head, as Kaplan et al. count them.
   double parameters_of_blocks() const;

@@ -107,8 +107,10 @@ StageCosts stage_costs(const StepTimes& times, const Workload& work, const Netwo
     return waiting(times.overlaps_data, network, blocks, all.seconds() / blocks,
                    all.data.seconds / blocks);
   };
-  costs.forward.waiting += exposed(forward);
-  costs.backward.waiting += exposed(backward);
+  costs.forward_data = exposed(forward);
+  costs.backward_data = exposed(backward);
+  costs.forward.waiting += costs.forward_data;
+  costs.backward.waiting += costs.backward_data;
   costs.data = forward.data;
   costs.data += backward.data;
   return costs;

@@ -30,8 +30,10 @@ struct StageCosts {
   std::int64_t layers = 0;
   // Of a micro-batch.
   ListTime forward, backward;
-  double input_half = 0;   // seconds of the input-gradient half of the backward
-  MessageTime data = {};   // ZeRO-2 and 3: messages of the data axis
+  double input_half = 0;  // seconds of the input-gradient half of the backward
+  MessageTime data = {};  // ZeRO-2 and 3: messages of the data axis
+  // Their exposed seconds, within those of forward and backward.
+  double forward_data = 0, backward_data = 0;
   MessageTime saved = {};  // offloaded in the forward, and fetched in the backward
   // Of a step.
   MessageTime reduced = {};    // ZeRO-0 and 1: gradient reduction during the last backward

@@ -1,0 +1,22 @@
+#pragma once
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "trainer/tools/plan/op_time.h"
+#include "trainer/tools/plan/plan_node.h"
+
+namespace trireme {
+
+using OpTimes = std::vector<OpTime>;
+
+// The ops of a list that `counts` accepts by name, messages by their collective, the largest first:
+// `times` the list, in seconds multiplied by `pace`.
+std::vector<PlanNode> op_nodes(const OpTimes& list, double times, double pace,
+                               const std::function<bool(const OpTime&)>& counts);
+
+// The ops of a backward that one without recomputation does not have, which are its first of their
+// kind, and the others.
+std::pair<OpTimes, OpTimes> split_recomputation(const OpTimes& list, const OpTimes& without);
+
+}  // namespace trireme
