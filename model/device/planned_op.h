@@ -35,6 +35,7 @@ struct PlannedOp {
   double result_bytes = 0;  // of a matmul
   Collective collective = Collective::kAllReduce;
   bool overlaps_next = false;  // a message that the next op overlaps
+  bool recomputes = false;     // what the forward did not save
 };
 
 }  // namespace trireme

@@ -16,6 +16,7 @@ struct Tally {
   double attention_full = 0;
   double attention_causal = 0;
   std::vector<PlannedOp>* ops = nullptr;  // receives all ops and messages; may be null
+  bool recomputes = false;                // RecomputedOps
 
   void add(const PlannedOp& op) {
     if (op.kind == PlannedOp::Kind::kMatmul) matmul += op.flops;
@@ -23,7 +24,9 @@ struct Tally {
       attention_full += 2 * op.flops;
       attention_causal += op.flops;
     }
-    if (ops != nullptr) ops->push_back(op);
+    if (ops == nullptr) return;
+    ops->push_back(op);
+    ops->back().recomputes = recomputes;
   }
 };
 
@@ -52,6 +55,7 @@ class Stream {
   Device device() const { return device_; }
   bool on_cuda() const { return device_.is_cuda(); }
   bool executes() const { return tally_ == nullptr; }
+  Tally* tally() const { return tally_; }  // null: it executes
   // On a planning stream; otherwise a no-op.
   void record(const PlannedOp& op) const {
     if (tally_ != nullptr) tally_->add(op);

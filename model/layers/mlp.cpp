@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/device/recomputed_ops.h"
 #include "model/device/tuning.h"
 #include "model/ops/activation.h"
 
@@ -146,10 +147,14 @@ Tensor Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tens
 
 Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
                                     Tensor x) const {
-  ExecContext again{ctx.stream, ctx.lasting(), ctx.scratch};
   Linear::Saved up;
-  const Tensor pre = up_.forward(again, ctx.scratch, x, up);
-  const Tensor act = activate(ctx, ctx.lasting(), pre);
+  Tensor pre, act;
+  {
+    const RecomputedOps recomputed(ctx.stream);
+    ExecContext again{ctx.stream, ctx.lasting(), ctx.scratch};
+    pre = up_.forward(again, ctx.scratch, x, up);
+    act = activate(ctx, ctx.lasting(), pre);
+  }
   Linear::Gradient of_up(activation_backward(ctx, of_down, pre, {.x = act}));
   up_.backward_input(ctx, dx, of_up);
   return {of_up, up};

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model/base/philox.h"
+#include "model/device/recomputed_ops.h"
 #include "model/ops/elementwise.h"
 
 namespace trireme {
@@ -241,6 +242,7 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batc
 }
 
 void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
+  const RecomputedOps recomputed(ctx.stream);
   if (recompute_ == Recompute::kSelective) {
     attention_.restore_dropped(ctx, restored(ctx, attention_norm_, saved.x, saved.attention_norm),
                                saved.attention);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string_view>
-#include <tuple>
 
 namespace trireme {
 namespace {
@@ -61,21 +59,6 @@ std::vector<PlanNode> op_nodes(const OpTimes& list, double times, double pace,
   std::stable_sort(nodes.begin(), nodes.end(),
                    [](const PlanNode& a, const PlanNode& b) { return a.amount > b.amount; });
   return nodes;
-}
-
-std::pair<OpTimes, OpTimes> split_recomputation(const OpTimes& list, const OpTimes& without) {
-  const auto key = [](const PlannedOp& op) {
-    return std::tuple(op.kind, std::string_view(op.name), op.collective, op.element, op.rows,
-                      op.columns, op.depth, op.groups, op.flops, op.bytes, op.result_bytes);
-  };
-  std::map<decltype(key(PlannedOp())), int> more;
-  for (const OpTime& one : list) ++more[key(*one.op)];
-  for (const OpTime& one : without) --more[key(*one.op)];
-  std::pair<OpTimes, OpTimes> halves;
-  for (const OpTime& one : list) {
-    (more[key(*one.op)]-- > 0 ? halves.first : halves.second).push_back(one);
-  }
-  return halves;
 }
 
 }  // namespace trireme

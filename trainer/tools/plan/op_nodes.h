@@ -1,6 +1,5 @@
 #pragma once
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "trainer/tools/plan/op_time.h"
@@ -14,9 +13,5 @@ using OpTimes = std::vector<OpTime>;
 // `times` the list, in seconds multiplied by `pace`.
 std::vector<PlanNode> op_nodes(const OpTimes& list, double times, double pace,
                                const std::function<bool(const OpTime&)>& counts);
-
-// The ops of a backward that one without recomputation does not have, which are its first of their
-// kind, and the others.
-std::pair<OpTimes, OpTimes> split_recomputation(const OpTimes& list, const OpTimes& without);
 
 }  // namespace trireme

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <tuple>
 
 #include "model/base/human.h"
 #include "trainer/tools/plan/kind_names.h"
@@ -132,11 +131,6 @@ void TimeTree::add_ends(const StageLayers& on_rank, std::vector<LayerTimes>& all
 std::vector<LayerTimes> TimeTree::layer_times() const {
   std::vector<LayerTimes> all;
   const StageLayers on_rank = layers_of(sums_.busiest);
-  Workload direct = work_;
-  direct.spec.activation_checkpoint.mode = Recompute::kNone;
-  const bool recomputes = work_.spec.activation_checkpoint.mode != Recompute::kNone;
-  const StepOps without =
-      recomputes ? record_step(direct.spec, work_.mesh, device_.device()) : StepOps();
   for (std::size_t kind = 0; kind < on_rank.of_kind.size(); ++kind) {
     const std::int64_t count = on_rank.of_kind[kind];
     if (count == 0) continue;
@@ -144,11 +138,9 @@ std::vector<LayerTimes> TimeTree::layer_times() const {
                      .detail = fmt::format("{} x {}", counted(count, "block"),
                                            counted(work_.spec.micro_batches, "micro-batch")),
                      .times = static_cast<double>(count) * micro_batches_,
-                     .forward = times_of(ops_.kinds[kind].forward),
-                     .backward = times_of(ops_.kinds[kind].backward)};
-    if (recomputes) {
-      std::tie(layer.recomputation, layer.backward) =
-          split_recomputation(layer.backward, times_of(without.kinds[kind].backward));
+                     .forward = times_of(ops_.kinds[kind].forward)};
+    for (const OpTime& one : times_of(ops_.kinds[kind].backward)) {
+      (one.op->recomputes ? layer.recomputation : layer.backward).push_back(one);
     }
     all.push_back(std::move(layer));
   }
