@@ -44,6 +44,9 @@ def a_run_goes_on_by_any_method_and_number_of_ranks(workshop):
     balance = [float(line["context_pairs_max_over_mean"]) for line in metrics(workshop / "run")
                if "context_pairs_max_over_mean" in line]
     check(balance and all(1 <= value < 1.1 for value in balance), balance)
+    workshop.run("report", "run").done()
+    report = (workshop / "run" / "report.html").read_text()
+    check("Query-key pairs of the busiest context rank over the mean" in report, "no chart of the balance")
     found = [float(line["loss"]) for line in metrics(workshop / "run")]
     expected = [float(line["loss"]) for line in metrics(workshop / "alone")]
     check(len(found) == STEPS, found)

@@ -145,6 +145,9 @@ class ChartData {
          .format = "plain",
          .lines = {
              {"", "orange", false, validation("validation_bits_per_byte", "bits_per_byte")}}});
+    add({.title = "Query-key pairs of the busiest context rank over the mean",
+         .format = "plain",
+         .lines = {{"", "orange", true, metric("context_pairs_max_over_mean")}}});
     add({.title = "Busiest expert over the mean, worst layer",
          .format = "plain",
          .lines = {{"", "orange", true, metric("expert_load_max_over_mean")}}});
@@ -216,6 +219,7 @@ class ChartData {
                                              "memory_peak_bytes",
                                              "process_peak_bytes",
                                              "step_seconds",
+                                             "context_pairs_max_over_mean",
                                              "expert_load_max_over_mean",
                                              "router_entropy"};
     constexpr std::size_t kMost = 24;
