@@ -170,12 +170,14 @@ def blamed(text, rank, what, place):
 
 
 def all_ranks_wait(run, rank, waiting, since):
-    """The verdict names all others; where they came to rest late, on a busy machine, no more
-    than these."""
+    """The verdict names all others; where they came to rest late, or were still at work, on a busy
+    machine, no more than these."""
     named = {int(digit) for ranks in re.findall(r"ranks? ((?:\d|, | and )+) in ", waiting)
              for digit in re.findall(r"\d", ranks)}
     others = set(range(run.ranks)) - {rank}
-    came = [run.page(other).waits_since / 1e9 - since for other in others]
+    pages = [run.page(other) for other in others]
+    came = [page.waits_since / 1e9 - since if page.operation != "nothing" else float("inf")
+            for page in pages]
     if max(came) < 0.05:
         check(named == others, "it tells that these wait:", named)
     else:

@@ -67,11 +67,13 @@ def mfu_is_of_the_best_peak_seen(workshop):
     file = cache / "trireme/matrix-peaks.json"
     peaks = json.loads(file.read_text())
     (key, peak), = peaks.items()
+    # Far above what is measured again, and far below what cannot be of this machine.
+    times = 10
     for changes in {}, {"measured_at": 0}:  # as it is kept, and as it is measured again
-        kept = {**peak, "flops_per_second": 50 * peak["flops_per_second"], **changes}
+        kept = {**peak, "flops_per_second": times * peak["flops_per_second"], **changes}
         file.write_text(json.dumps({key: kept}))
         done = workshop.run("train", workshop.config(f"second-{len(changes)}"), env=env).done()
-        best = round(50e-9 * peak["flops_per_second"])
+        best = round(times * 1e-9 * peak["flops_per_second"])
         check(f"{best} GFLOP/s" in done.out + done.err, best, "is not in", done)
 
 
