@@ -4,6 +4,10 @@
 
 namespace trireme {
 
+ops::Heads heads_of_rank(const ops::Heads& all, std::int64_t tensor) {
+  return {all.heads / tensor, std::max<std::int64_t>(all.kv_heads / tensor, 1), all.width};
+}
+
 std::vector<std::int64_t> ranks_of_heads(const ops::Heads& heads) {
   std::vector<std::int64_t> possible;
   for (std::int64_t ranks = 1; ranks <= heads.heads; ++ranks) {

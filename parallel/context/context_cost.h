@@ -14,6 +14,9 @@ struct ContextChoice {
   std::int64_t ulysses = 1;
 };
 
+// Those of one of `tensor` ranks that divide the heads: at least one key-value head.
+ops::Heads heads_of_rank(const ops::Heads& all, std::int64_t tensor);
+
 // The numbers of ranks, ascending, that can divide a tensor rank's heads among themselves: a rank
 // has some key-value heads, or some of the query heads of one.
 std::vector<std::int64_t> ranks_of_heads(const ops::Heads& heads);

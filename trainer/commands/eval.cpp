@@ -199,7 +199,8 @@ Command make_eval(CLI::App& program) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--stride", options->stride,
                   "Tokens from the start of one sequence to that of the next (default: the "
-                  "sequence length). Less: sequences overlap, and with --by-position each position "
+                  "sequence length). If it is smaller, sequences overlap, and with --by-position "
+                  "each position "
                   "has about the same text")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24));
   app->add_option("--rope-scaling", options->rope_scaling,

@@ -73,10 +73,9 @@ class Completion {
     ParallelismConfig& layout = loaded_.config.parallelism;
     const std::string method = "parallelism.context_method",
                       ulysses = "parallelism.context_ulysses";
-    const std::int64_t tensor = std::max<std::int64_t>(layout.tensor, 1);
-    const ops::Heads heads{model_.num_attention_heads / tensor,
-                           std::max<std::int64_t>(model_.num_key_value_heads / tensor, 1),
-                           model_.head_dim};
+    const ops::Heads heads =
+        heads_of_rank({model_.num_attention_heads, model_.num_key_value_heads, model_.head_dim},
+                      std::max<std::int64_t>(layout.tensor, 1));
     if (given(method) || given(ulysses) || loaded_.config.job.reproducible) return;
     if (layout.context <= 1 || heads.heads < 1 || heads.width < 1) return;
     const ContextChoice choice = least_received(heads, layout.context);

@@ -101,8 +101,8 @@ class LayoutRules : public RuleCheck {
     check(!c_.job.reproducible || p.context_ulysses == 1, {level, "job.reproducible"},
           "must be 1 with job.reproducible, for the bits of one rank");
     const std::int64_t ranks = ulysses_ranks(p);
-    const ops::Heads heads{c_.model.num_attention_heads / p.tensor,
-                           std::max<std::int64_t>(c_.model.num_key_value_heads / p.tensor, 1), 1};
+    const ops::Heads heads = heads_of_rank(
+        {c_.model.num_attention_heads, c_.model.num_key_value_heads, c_.model.head_dim}, p.tensor);
     if (ranks == 1 || heads.heads <= 0) return;
     const std::vector<std::int64_t> possible = ranks_of_heads(heads);
     check(std::find(possible.begin(), possible.end(), ranks) != possible.end(),

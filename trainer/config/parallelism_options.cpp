@@ -58,13 +58,13 @@ void add_model_parallelism(Options& to) {
                         "rank) or ulysses (all-to-all between tokens and heads)",
                 .effect = Effect::kLayout,
                 .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()},
-                .default_text = "all_gather or ulysses, or both levels (context_ulysses), by what "
-                                "is sent least; all_gather with job.reproducible"});
+                .default_text = "what sends least: all_gather or ulysses, alone or combined "
+                                "(context_ulysses); all_gather with job.reproducible"});
   to.push_back({.key = "parallelism.context_ulysses",
                 .slot = TRIREME_MEMBER(parallelism.context_ulysses),
-                .help = "adjacent context parallel ranks that exchange tokens for heads, as ranks "
-                        "of a node do, before context_method (all_gather or ring) is used between "
-                        "their groups",
+                .help = "adjacent context parallel ranks, such as those of a node, that exchange "
+                        "tokens for heads (Ulysses); context_method (all_gather or ring) is then "
+                        "used between groups of so many ranks",
                 .effect = Effect::kLayout,
                 .range = between(1, 65536),
                 .default_text = "1, or with the default context_method what sends least"});

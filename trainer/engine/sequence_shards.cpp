@@ -107,7 +107,8 @@ void SequenceShards::join_groups(std::span<const std::int32_t> rows, std::int64_
     const auto of_ranks =
         rows.subspan(static_cast<std::size_t>(group * shard), static_cast<std::size_t>(shard));
     const auto to = rows_of_groups_.begin() + (group * size_.sequences + sequence) * shard;
-    std::ranges::sort(to, std::ranges::copy(of_ranks, to).out);
+    const auto end = std::ranges::copy(of_ranks, to).out;
+    if (size_.ulysses > 1) std::ranges::sort(to, end);
   }
 }
 

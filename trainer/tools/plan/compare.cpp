@@ -19,8 +19,6 @@ namespace {
 
 using Unit = ComparedRow::Unit;
 
-constexpr std::array kAxes{"tensor", "context", "expert", "pipeline", "data", "norms", "host"};
-
 double bytes_along(const RunPlan& plan, std::string_view axis) {
   for (const AxisPlan& along : plan.traffic) {
     if (along.axis == axis) return along.bytes;
@@ -89,7 +87,7 @@ void Rows::add_memory() {
 }
 
 void Rows::add_run(const PlanOptions& options) {
-  for (const char* axis : kAxes) {
+  for (const char* axis : kTrafficAxes) {
     add("traffic", axis, Unit::kBytes, [&](const RunPlan& p) { return bytes_along(p, axis); });
   }
   add("run", "parameters", Unit::kCount, [](const RunPlan& p) { return p.model.parameters; });

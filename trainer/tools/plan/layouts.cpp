@@ -35,8 +35,8 @@ std::vector<ContextChoice> context_choices(const ModelConfig& model,
   if (layout.context == 1) return {{}};
   std::vector<ContextChoice> all{
       {ContextMethod::kAllGather, 1}, {ContextMethod::kRing, 1}, {ContextMethod::kUlysses, 1}};
-  const ops::Heads heads{model.num_attention_heads / layout.tensor,
-                         std::max<std::int64_t>(model.num_key_value_heads / layout.tensor, 1), 1};
+  const ops::Heads heads = heads_of_rank(
+      {model.num_attention_heads, model.num_key_value_heads, model.head_dim}, layout.tensor);
   std::int64_t most = 1;
   for (const std::int64_t ranks : ranks_of_heads(heads)) {
     const bool divides = layout.context % ranks == 0 && ranks < layout.context;

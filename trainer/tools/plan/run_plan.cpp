@@ -51,7 +51,7 @@ double sent_along(const Traffic& sent, std::string_view axis) {
 
 std::vector<AxisPlan> traffic_of(const LayoutPlan& layout, const StepEstimate& estimate) {
   std::vector<AxisPlan> all;
-  for (const char* axis : {"tensor", "context", "expert", "pipeline", "data", "norms", "host"}) {
+  for (const char* axis : kTrafficAxes) {
     AxisPlan plan{.axis = axis, .seconds = {}, .hidden = {}};
     for (const PipelinePlace& place : layout.places) {
       plan.bytes = std::max(plan.bytes, sent_along(place.step.sent, axis));

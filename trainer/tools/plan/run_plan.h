@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +23,14 @@ struct PlanOptions {
   bool explain = false;         // RunPlan::explanation
 };
 
+// Axes along which a rank sends; "norms": sums over all ranks; "host": offload.
+inline constexpr std::array kTrafficAxes{"tensor", "context", "expert", "pipeline",
+                                         "data",   "norms",   "host"};
+
 // Communication of one rank along one axis per step: bytes counted by the planner, seconds
 // estimated by the cost model.
 struct AxisPlan {
-  std::string axis;  // "tensor", "expert", "pipeline", "data", "norms"; "host": offload
+  std::string axis;  // of kTrafficAxes
   double bytes = 0;
   std::optional<double> seconds, hidden;
 };

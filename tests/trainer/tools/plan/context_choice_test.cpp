@@ -51,12 +51,15 @@ double sent(const RunConfig& config) {
   return bytes;
 }
 
+ops::Heads heads_of(const RunConfig& config) {
+  const ModelConfig& model = config.model;
+  return heads_of_rank({model.num_attention_heads, model.num_key_value_heads, model.head_dim},
+                       config.parallelism.tensor);
+}
+
 std::vector<std::string> choices_of(const RunConfig& config) {
   const ParallelismConfig& layout = config.parallelism;
-  const ops::Heads heads{
-      config.model.num_attention_heads / layout.tensor,
-      std::max<std::int64_t>(config.model.num_key_value_heads / layout.tensor, 1),
-      config.model.head_dim};
+  const ops::Heads heads = heads_of(config);
   std::vector<std::string> all{"context_method = \"all_gather\""};
   for (const std::int64_t ranks : ranks_of_heads(heads)) {
     if (ranks == layout.context) all.push_back("context_method = \"ulysses\"");
@@ -82,9 +85,7 @@ TEST(ContextChoice, what_it_counts_is_what_the_planned_step_sends) {
   for (const Shape& shape : kShapes) {
     const RunConfig chosen = config_with(shape, "");
     const ModelConfig& model = chosen.model;
-    const ops::Heads heads{model.num_attention_heads / shape.tensor,
-                           std::max<std::int64_t>(model.num_key_value_heads / shape.tensor, 1),
-                           model.head_dim};
+    const ops::Heads heads = heads_of(chosen);
     const double tokens = 65536.0 / static_cast<double>(shape.context);
     for (const std::string& words : choices_of(chosen)) {
       const RunConfig config = config_with(shape, words);
