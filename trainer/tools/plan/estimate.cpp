@@ -228,7 +228,8 @@ StepEstimate StepModel::estimate() {
     }
   }
   fill_parts(busiest);
-  update(reduce_gradients() + sum_tied());
+  const double computed = reduce_gradients() + sum_tied();
+  update(computed * (1 + straggling(device_.network, work_.ranks())));
   fill_traffic(busiest);
   return std::move(result_);
 }

@@ -25,7 +25,7 @@ struct TimeParts {
   double streams = 0;    // memory-bound operations
   double messages = 0;   // exposed tensor, context, expert and ZeRO-3 communication
   double bubble = 0;     // waiting for other pipeline ranks
-  double gradients = 0;  // exposed gradient reduction
+  double gradients = 0;  // exposed gradient reduction, which waits for the slowest node
   double optimizer = 0;  // the update and the exposed all-gather of its weights
   double offload = 0;    // exposed copies of offloaded activations and optimizer state
 };

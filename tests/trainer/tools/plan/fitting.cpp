@@ -4,106 +4,117 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace trireme::published {
 namespace {
 
-struct Knob {
-  double* value;
-  double least, most;
-  double pull = 0.3;  // towards what was listed
+double log_error(const Run& run, const Fitted& fitted, const Profiles& profiles) {
+  return std::log(seconds(run, fitted, profiles) / run.measured);
+}
+
+class Fit {
+ public:
+  explicit Fit(const std::vector<const Run*>& runs) : runs_(runs) {
+    std::map<std::string, double> counts;
+    for (const Run* run : runs) ++counts[run->group];
+    for (const Run* run : runs) weights_.push_back(1 / std::sqrt(counts[run->group]));
+  }
+  Fitted improved(Fitted from) const;
+
+ private:
+  double badness(const Fitted& fitted) const;
+
+  const std::vector<const Run*>& runs_;
+  std::vector<double> weights_;
 };
 
-// The kernels' authors publish what attention reaches.
-constexpr double kMostPublished = 3;
-
-std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>& runs) {
-  std::vector<Knob> knobs{{&profile.streamed, 0.4, 0.95},
-                          {&profile.launch, 1e-6, 3e-5},
-                          {&profile.network.within.reached, 0.3, 0.95},
-                          {&profile.network.between.reached, 0.25, 0.95}};
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run* run) {
-      return static_cast<int>(run->work.numbers()) == kind;
-    });
-    if (!used) continue;
-    ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
-    knobs.push_back({&rate.product, 0.3, 0.98});
-    knobs.push_back({&rate.half_depth, 1, 1500, 0.03});
-    if (kind == static_cast<int>(NumberFormat::kFloat8)) continue;  // attention is in halves
-    knobs.push_back({&rate.flash, 0.2, 0.85, kMostPublished});
-  }
-  return knobs;
-}
-
-double badness(const std::vector<const Run*>& runs, const DeviceProfile& profile,
-               const std::vector<Knob>& knobs, const std::vector<double>& listed) {
+double Fit::badness(const Fitted& fitted) const {
+  const Profiles profiles = profiles_of(fitted);
   double sum = 0;
-  for (const Run* run : runs) {
-    const double off = std::log(1 + error(*run, profile));
-    sum += std::sqrt(off * off + 1e-3);
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const double off = log_error(*runs_[i], fitted, profiles);
+    sum += weights_[i] * std::sqrt(off * off + 1e-4) / 0.05;
   }
-  for (std::size_t i = 0; i < knobs.size(); ++i) {
-    const double away = std::log(*knobs[i].value / listed[i]);
-    sum += knobs[i].pull * away * away;
+  for (const Parameter& parameter : parameters()) {
+    const double away = std::log(fitted.*parameter.value / parameter.expected) / parameter.width;
+    sum += 0.5 * away * away;
   }
-  return sum / static_cast<double>(runs.size());
+  return sum;
 }
 
-void fit_one(const std::vector<const Run*>& runs, DeviceProfile& profile) {
-  const std::vector<Knob> knobs = knobs_of(profile, runs);
-  std::vector<double> listed;
-  for (const Knob& knob : knobs) listed.push_back(*knob.value);
-  double best = badness(runs, profile, knobs, listed);
-  for (double step = 0.2; step > 0.01;) {
+Fitted Fit::improved(Fitted from) const {
+  double best = badness(from);
+  for (double step = 0.1; step > 0.004;) {
     const double before = best;
-    for (const Knob& knob : knobs) {
+    for (const Parameter& parameter : parameters()) {
+      double& value = from.*parameter.value;
       for (const double factor : {1 + step, 1 / (1 + step)}) {
-        const double was = *knob.value;
-        *knob.value = std::clamp(was * factor, knob.least, knob.most);
-        const double now = badness(runs, profile, knobs, listed);
+        const double was = value;
+        value = std::clamp(was * factor, parameter.least, parameter.most);
+        const double now = badness(from);
         if (now < best) {
           best = now;
           break;
         }
-        *knob.value = was;
+        value = was;
       }
     }
-    if (best > before - 1e-4) step /= 2;
+    if (best > before - 1e-3) step /= 2;
   }
+  return from;
 }
 
 }  // namespace
 
-Profiles listed_by_name() {
-  Profiles profiles;
-  for (const DeviceProfile& profile : listed_profiles()) {
-    profiles[profile.name] = profile_of(profile.name);
-  }
-  return profiles;
+const std::vector<Parameter>& parameters() {
+  static const std::vector<Parameter> kParameters{
+      {&Fitted::ampere_joules, "ampere_joules", 1.3e-12, 3e-12, 1.6e-12, 0.15, ""},
+      {&Fitted::hopper_joules, "hopper_joules", 0.88e-12, 2.2e-12, 1.2e-12, 0.3, ""},
+      {&Fitted::float8_joules, "float8_joules", 0.5e-12, 1.1e-12, 0.6e-12, 0.3, ""},
+      {&Fitted::half_depth, "half_depth", 10, 400, 60, 0.7, ""},
+      {&Fitted::streamed, "streamed", 0.5, 0.93, 0.8, 0.1, ""},
+      {&Fitted::nvlink, "nvlink", 0.5, 0.9, 0.78, 0.1, ""},
+      {&Fitted::network, "network", 0.3, 0.97, 0.8, 0.2, ""},
+      {&Fitted::straggling, "straggling", 0.0005, 0.05, 0.01, 0.7, ""},
+      {&Fitted::step_seconds, "step_seconds", 0.001, 0.2, 0.02, 0.7, ""}};
+  return kParameters;
 }
 
-void fit(const std::vector<Run>& runs, Profiles& profiles) {
-  for (auto& [name, profile] : profiles) {
-    std::vector<const Run*> own;
+Fitted fit(const std::vector<const Run*>& runs, Fitted from) {
+  return Fit(runs).improved(from);
+}
+
+std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs, const Fitted& from) {
+  std::vector<LeftOut> all;
+  for (const Source& source : sources()) {
+    LeftOut left{.source = source.name, .fitted = from, .runs = {}, .errors = {}};
+    std::vector<const Run*> others;
     for (const Run& run : runs) {
-      if (run.gpu == name && run.fitted) own.push_back(&run);
+      if (!run.reason.empty()) continue;
+      if (run.group == source.name) {
+        left.runs.push_back(&run);
+        continue;
+      }
+      const auto of = std::find_if(sources().begin(), sources().end(),
+                                   [&](const Source& each) { return each.name == run.group; });
+      if (!of->is_unseen) others.push_back(&run);
     }
-    if (own.size() > 1) fit_one(own, profile);
+    if (!source.is_unseen) left.fitted = fit(others, from);
+    const Profiles profiles = profiles_of(left.fitted);
+    for (const Run* run : left.runs) {
+      left.errors.push_back(seconds(*run, left.fitted, profiles) / run->measured - 1);
+    }
+    all.push_back(std::move(left));
   }
+  return all;
 }
 
-std::string text_of(const DeviceProfile& profile) {
-  std::string text =
-      fmt::format("{}: streamed {:.3f}, launch {:.2e}, within {:.3f}, between {:.3f}", profile.name,
-                  profile.streamed, profile.launch, profile.network.within.reached,
-                  profile.network.between.reached);
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
-    if (rate.peak <= 0) continue;
-    text += fmt::format("; {} product {:.3f}, half_depth {:.0f}, flash {:.3f}",
-                        name_of(static_cast<NumberFormat>(kind)), rate.product, rate.half_depth,
-                        rate.flash);
+std::string text_of(const Fitted& fitted) {
+  std::string text;
+  for (const Parameter& parameter : parameters()) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", parameter.name,
+                        fitted.*parameter.value);
   }
   return text;
 }

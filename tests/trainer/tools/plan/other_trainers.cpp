@@ -72,7 +72,8 @@ StepOps OtherTrainer::recorded() const {
   mesh.data_shard *= mesh.context;
   mesh.context = 1;
   spec.micro_batches = 1;
-  if (traits_.recomputed == Recomputed::kNormsAndActivations) {
+  if (traits_.recomputed == Recomputed::kNormsAndActivations ||
+      traits_.recomputed == Recomputed::kFeedForward) {
     spec.activation_checkpoint.mode = Recompute::kSelective;
   }
   if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
@@ -94,8 +95,8 @@ List OtherTrainer::adapted(const List& list) const {
       message(made, op);
     } else {
       if (op.kind == Kind::kMemory && !traits_.fused) op.bytes = unfused_bytes(op);
-      // Weight gradients accumulate.
-      if (op.result_bytes == 4 * op.rows * op.columns) op.result_bytes *= 2;
+      const bool is_gradient = op.result_bytes == 4 * op.rows * op.columns;
+      if (is_gradient) op.result_bytes *= traits_.gradient_traffic / 4;
       made.push_back(op);
     }
   }
@@ -185,6 +186,7 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
   if (!is_of_data(op) && !is_tied) return list.push_back(op);
   const double elements = op.bytes / static_cast<double>(op.element);
   if (op.element == 4) {  // a gradient
+    if (traits_.sums_whole_gradients) op.collective = Collective::kAllReduce;
     op.element = static_cast<std::size_t>(traits_.gradient_bytes);
     op.bytes = elements * traits_.gradient_bytes;
   }
@@ -205,10 +207,14 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
 List OtherTrainer::recomputed(const PartOps& block) const {
   List list;
   const bool whole = traits_.recomputed == Recomputed::kAll && traits_.whole_recompute;
+  const double first_of_mlp = to_double(work_.spec.model.intermediate_size / work_.mesh.tensor *
+                                        (work_.spec.model.gated_mlp ? 2 : 1));
   for (const PlannedOp& op : block.forward) {
     const bool again =
         whole ? !is_of_data(op)
-              : traits_.recomputed == Recomputed::kAttention && op.kind == Kind::kAttention;
+        : traits_.recomputed == Recomputed::kFeedForward
+            ? op.kind == Kind::kMatmul && op.columns == first_of_mlp
+            : traits_.recomputed == Recomputed::kAttention && op.kind == Kind::kAttention;
     if (again) list.push_back(op);
   }
   return overlapped(adapted(list));
@@ -253,7 +259,7 @@ List OtherTrainer::with_whole_head(const List& list) const {
                    .element = first->element,
                    .bytes = (traits_.fused_loss ? 4 : 22) * tokens() * vocab * element});
   whole.push_back(matmul(first->element, tokens(), hidden, vocab, element));
-  whole.push_back(matmul(first->element, vocab, hidden, tokens(), 8));
+  whole.push_back(matmul(first->element, vocab, hidden, tokens(), traits_.gradient_traffic));
   const auto last = std::find_if(list.rbegin(), list.rend(), is_matmul);
   whole.insert(whole.end(), last.base(), list.end());
   return whole;

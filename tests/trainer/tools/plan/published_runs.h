@@ -1,35 +1,56 @@
 #pragma once
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/trainer/tools/plan/other_trainers.h"
+#include "trainer/tools/plan/efficiencies.h"
 #include "trainer/tools/plan/estimate.h"
 
 namespace trireme::published {
+
+// What is fitted: the planner's efficiencies, and what only other trainers' steps take.
+struct Fitted : Efficiencies {
+  double step_seconds = 0;  // of the host between steps, if it runs Python
+};
+const Fitted& fitted();
+
+// A paper or repository. Its runs are fitted or predicted together.
+struct Source {
+  std::string name;
+  // By lot (PUBLISHED.md): nothing was fitted to it, and its errors were not seen before the model
+  // was final.
+  bool is_unseen = false;
+};
+const std::vector<Source>& sources();
 
 // A run that somebody has published, and what the cost model says of it.
 struct Run {
   int number = 0;  // in the file, from 0
   std::string source, model, note, recompute;
+  std::string group;    // Source::name
   std::string gpu;      // a listed device
   std::string reason;   // why it cannot be modelled; empty: it can
-  bool fitted = false;  // else it tests
+  bool is_python = true;
   Workload work;
   StepOps ops;          // of the program that ran
+  std::shared_ptr<const Simulation> schedule;
   double measured = 0;  // seconds of a step, from whatever was published
 };
 
-// All of a file that has the form of published_runs.json. Every second run of a GPU and number
-// format, in the file's order, is for fitting, the others for testing; so is one that is alone.
+// All of a file that has the form of published_runs.json.
 std::vector<Run> read(const std::filesystem::path& path);
 
-// The listed profile without our kernels' efficiencies: the H200's are theirs, so that it has those
-// of the H100.
-DeviceProfile profile_of(const std::string& gpu);
-StepEstimate estimate(const Run& run, const DeviceProfile& device);
-// Predicted over measured, less 1.
-double error(const Run& run, const DeviceProfile& device);
+// The listed profiles by name, without our kernels' efficiencies: the H200's are theirs, so that it
+// has those of the H100.
+using Profiles = std::map<std::string, DeviceProfile>;
+Profiles profiles_of(const Fitted& fitted);
+
+// Predicted seconds of a step.
+StepEstimate estimate(const Run& run, const Profiles& profiles);
+double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles);
 
 double median(std::vector<double> values);
 double percentile(std::vector<double> values, double share);
