@@ -17,7 +17,7 @@ const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
 
 // Joules by efficiencies.h. What the largest matmuls reach at the full clock, for a moment:
 // github.com/stas00/ml-engineering, "Maximum Achievable Matmul FLOPS comparison table".
-constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached = 0.709,
+constexpr double kAmpereReached = 0.869, kAmperePcieReached = 0.811, kHopperReached = 0.803, kFloat8Reached = 0.709,
                  kBlackwellReached = 0.776, kBlackwellFloat8Reached = 0.763;
 
 // NCCL's kernels occupy 15 % of the multiprocessors, which leaves 85 % to concurrent matmuls
@@ -47,7 +47,7 @@ ProductRate rate(double tera, double product, double half_depth, double flash,
 class DataSheets {
  public:
   explicit DataSheets(const Efficiencies& reached) : reached_(reached) {}
-  DeviceProfile a100(const char* name, double gigabytes, double bandwidth, double watts,
+  DeviceProfile a100(const char* name, double gigabytes, double bandwidth, double product,
                      const char* link, double link_bandwidth) const;
   DeviceProfile hopper(const char* name, double gigabytes, double bandwidth, double watts) const;
   DeviceProfile h100_pcie() const;
@@ -56,6 +56,7 @@ class DataSheets {
 
  private:
   Network network(const char* link, double link_bandwidth, double out_gigabits) const;
+  ProductRate reaching(double tera, double product, double attention, double own_attention) const;
   ProductRate sustained(double tera, double at_full_clock, double watts, double joules) const;
 
   const Efficiencies& reached_;
@@ -66,37 +67,41 @@ Network DataSheets::network(const char* link, double link_bandwidth, double out_
           .within = {link, link_bandwidth * kGiga, reached_.nvlink, 6 * kMicro},
           .between = {fmt::format("InfiniBand, {:.0f} Gb/s a GPU", out_gigabits),
                       out_gigabits / 8 * kGiga, reached_.network, 12 * kMicro},
-          .occupied = kOccupiedByMessages,
+          .occupied = reached_.occupied,
           .straggling = reached_.straggling};
+}
+
+ProductRate DataSheets::reaching(double tera, double product, double attention,
+                                 double own_attention) const {
+  return {.peak = tera * kTera,
+          .product = product,
+          .half_depth = reached_.half_depth,
+          .flash = attention,
+          .own_flash = own_attention,
+          .half_width = kHalfWidth,
+          .half_keys = kHalfKeys};
 }
 
 ProductRate DataSheets::sustained(double tera, double at_full_clock, double watts,
                                   double joules) const {
   const double clock = sustained_clock(watts, joules, tera * kTera * at_full_clock);
-  ProductRate found = rate(tera, at_full_clock * clock, reached_.half_depth, kHopperAttention,
-                           kOwnOnHopper);
-  found.half_width = kHalfWidth;
-  found.half_keys = kHalfKeys;
-  return found;
+  return reaching(tera, at_full_clock * clock, kHopperAttention, kOwnOnHopper);
 }
 
-DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwidth, double watts,
+DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwidth, double product,
                                const char* link, double link_bandwidth) const {
-  DeviceProfile profile{.name = name,
+  return {.name = name,
                         .source = "NVIDIA A100 data sheet",
                         .memory_bytes = gigabytes * kGiga,
                         .memory_bandwidth = bandwidth * kGiga,
                         .streamed = reached_.streamed,
                         .launch = 4 * kMicro,
                         .units = 108,
-                        .rates = {rate(19.5, 0.9, 64, 0.5), {}, {}},
-                        .network = network(link, link_bandwidth, 200),
-                        .host = kPcie4};
-  ProductRate& half = profile.rates[1] =
-      sustained(312, kAmpereReached, watts, reached_.ampere_joules);
-  half.flash = kAmpereAttention;
-  half.own_flash = kOwnOnAmpere;
-  return profile;
+          .rates = {rate(19.5, 0.9, 64, 0.5),
+                    reaching(312, product, kAmpereAttention, kOwnOnAmpere),
+                    {}},
+          .network = network(link, link_bandwidth, 200),
+          .host = kPcie4};
 }
 
 DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double bandwidth,
@@ -194,23 +199,23 @@ DeviceProfile cpu() {
 }  // namespace
 
 const Efficiencies& fitted_efficiencies() {
-  static const Efficiencies kFitted{.ampere_joules = 1.4e-12,
-                                    .hopper_joules = 1.2e-12,
+  static const Efficiencies kFitted{.hopper_joules = 1.2e-12,
                                     .float8_joules = 0.6e-12,
                                     .half_depth = 60,
                                     .streamed = 0.8,
                                     .nvlink = 0.75,
                                     .network = 0.75,
-                                    .straggling = 0.01};
+                                    .straggling = 0.01,
+                                    .occupied = 0.15};
   return kFitted;
 }
 
 std::vector<DeviceProfile> listed_profiles(const Efficiencies& efficiencies) {
   const DataSheets sheets(efficiencies);
   return {
-      sheets.a100("A100-40G", 42.3, 1555, 400, "NVLink 3", 300),
-      sheets.a100("A100-80G", 85.0, 2039, 400, "NVLink 3", 300),
-      sheets.a100("A100-40G-PCIe", 42.3, 1555, 250, "PCIe 4.0 x16", 32),
+      sheets.a100("A100-40G", 42.3, 1555, kAmpereReached, "NVLink 3", 300),
+      sheets.a100("A100-80G", 85.0, 2039, kAmpereReached, "NVLink 3", 300),
+      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmperePcieReached, "PCIe 4.0 x16", 32),
       sheets.hopper("H100", 84.4, 3350, 700),  // measured: less what the driver takes
       sheets.h100_pcie(),
       sheets.h100_500w(),

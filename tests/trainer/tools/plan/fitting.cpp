@@ -69,7 +69,6 @@ Fitted Fit::improved(Fitted from) const {
 
 const std::vector<Parameter>& parameters() {
   static const std::vector<Parameter> kParameters{
-      {&Fitted::ampere_joules, "ampere_joules", 1.3e-12, 3e-12, 1.6e-12, 0.15, ""},
       {&Fitted::hopper_joules, "hopper_joules", 0.88e-12, 2.2e-12, 1.2e-12, 0.3, ""},
       {&Fitted::float8_joules, "float8_joules", 0.5e-12, 1.1e-12, 0.6e-12, 0.3, ""},
       {&Fitted::half_depth, "half_depth", 10, 400, 60, 0.7, ""},
@@ -77,6 +76,7 @@ const std::vector<Parameter>& parameters() {
       {&Fitted::nvlink, "nvlink", 0.5, 0.9, 0.78, 0.1, ""},
       {&Fitted::network, "network", 0.3, 0.97, 0.8, 0.2, ""},
       {&Fitted::straggling, "straggling", 0.0005, 0.05, 0.01, 0.7, ""},
+      {&Fitted::occupied, "occupied", 0.02, 0.6, 0.15, 0.5, ""},
       {&Fitted::step_seconds, "step_seconds", 0.001, 0.2, 0.02, 0.7, ""}};
   return kParameters;
 }

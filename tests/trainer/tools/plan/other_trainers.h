@@ -28,7 +28,8 @@ struct TrainerTraits {
   // Speed relative to cuDNN's attention: 0.65 for FlashAttention-2 on Hopper (Shah et al. 2024,
   // figures 5 and 6: 0.62 with heads of 128, 0.70 with heads of 64).
   double attention_kernels = 1;
-  bool fused = true;              // false: one kernel per step of a norm or activation
+  bool fused = true;              // false: one kernel per step of a norm, rotation or embedding
+  bool fused_activations = true;  // false: the same of activations
   bool fused_loss = true;         // false: the same for the loss, with float32 logits
   double messages_per_layer = 1;  // all-gathers per layer with ZeRO-3
   bool overlaps_data = true;      // gradient reduction overlaps the last backward

@@ -116,6 +116,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     traits = {
         .attention_kernels = kFlashAttention2,
         .fused = compiled,
+        .fused_activations = compiled,
         .fused_loss = false,
         .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone,
         .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
@@ -129,6 +130,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     const bool shards = has(run.note, "ZeRO-1");
     spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
     traits = {.attention_kernels = kFlashAttention2,
+              .fused_activations = false,
               .fused_loss = false,
               .overlaps_data = !shards,
               .sums_whole_gradients = true,
@@ -143,6 +145,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     // first FlashAttention, half as fast as the second (Dao 2023).
     traits = {.attention_kernels = kFlashAttention2 / 2,
               .fused = false,
+              .fused_activations = false,
               .whole_recompute = true,
               .gradient_traffic = 2};
     spec.parallelism.zero = 3;
