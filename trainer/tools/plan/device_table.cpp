@@ -17,7 +17,7 @@ const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
 
 // Joules by efficiencies.h. What the largest matmuls reach at the full clock, for a moment:
 // github.com/stas00/ml-engineering, "Maximum Achievable Matmul FLOPS comparison table".
-constexpr double kAmpereReached = 0.869, kAmperePcieReached = 0.811, kHopperReached = 0.803, kFloat8Reached = 0.709,
+constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached = 0.709,
                  kBlackwellReached = 0.776, kBlackwellFloat8Reached = 0.763;
 
 // NCCL's kernels occupy 15 % of the multiprocessors, which leaves 85 % to concurrent matmuls
@@ -199,14 +199,14 @@ DeviceProfile cpu() {
 }  // namespace
 
 const Efficiencies& fitted_efficiencies() {
-  static const Efficiencies kFitted{.hopper_joules = 1.2e-12,
-                                    .float8_joules = 0.6e-12,
-                                    .half_depth = 60,
-                                    .streamed = 0.8,
-                                    .nvlink = 0.75,
-                                    .network = 0.75,
-                                    .straggling = 0.01,
-                                    .occupied = 0.15};
+  static const Efficiencies kFitted{.hopper_joules = 1.30e-12,
+                                    .float8_joules = 0.74e-12,
+                                    .half_depth = 65,
+                                    .streamed = 0.757,
+                                    .nvlink = 0.782,
+                                    .network = 0.651,
+                                    .straggling = 0.0087,
+                                    .occupied = 0.23};
   return kFitted;
 }
 
@@ -215,7 +215,7 @@ std::vector<DeviceProfile> listed_profiles(const Efficiencies& efficiencies) {
   return {
       sheets.a100("A100-40G", 42.3, 1555, kAmpereReached, "NVLink 3", 300),
       sheets.a100("A100-80G", 85.0, 2039, kAmpereReached, "NVLink 3", 300),
-      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmperePcieReached, "PCIe 4.0 x16", 32),
+      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmpereReached * std::cbrt(250.0 / 400), "PCIe 4.0 x16", 32),
       sheets.hopper("H100", 84.4, 3350, 700),  // measured: less what the driver takes
       sheets.h100_pcie(),
       sheets.h100_500w(),

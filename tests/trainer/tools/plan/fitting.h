@@ -1,37 +1,32 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "tests/trainer/tools/plan/published_runs.h"
 
 namespace trireme::published {
 
-// A fitted number, with what physics allows it, and what was known of it before.
+// A fitted number, what physics allows it, and what was known of it before: ln(value / expected) is
+// `width` or less in two of three cases.
 struct Parameter {
   double Fitted::*value;
   const char* name;
-  double least, most;
-  double expected;
-  double width;  // of ln(value / expected): how well it was known
+  double least, most, expected, width;
   const char* meaning;
 };
 const std::vector<Parameter>& parameters();
 
-// The numbers with which these runs come out best: the sum of |ln(predicted / measured)|, where
-// each source weighs as much as the square root of its runs, and of departures from what was
-// expected.
-Fitted fit(const std::vector<const Run*>& runs, Fitted from);
+// The numbers with which the runs of all seen sources come out best: the least sum of
+// |ln(predicted / measured)|, where a source weighs as much as the square root of its runs, and of
+// departures from what was expected.
+Fitted fit(const std::vector<Run>& runs);
 
-// ln(predicted / measured) of all runs of a source, fitted to the runs of all others but the unseen.
+// A source, predicted with what was fitted to all others.
 struct LeftOut {
-  std::string source;
-  Fitted fitted;
+  Source source;
+  Fitted fitted;  // of an unseen source: fitted()
   std::vector<const Run*> runs;
   std::vector<double> errors;  // predicted / measured - 1
 };
-std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs, const Fitted& from);
-
-// What fit has found, for people to copy.
-std::string text_of(const Fitted& fitted);
+std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs);
 
 }  // namespace trireme::published

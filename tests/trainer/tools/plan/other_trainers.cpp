@@ -102,23 +102,33 @@ List OtherTrainer::adapted(const List& list) const {
   return made;
 }
 
-// Context ranks exchange keys and values while they compute.
+// Context ranks exchange keys and values while they compute, or all heads before and after.
 void OtherTrainer::attention(List& list, PlannedOp op) const {
   op.name = "attention";  // not our kernels
   const bool backward = op.recomputed_flops > 0;
   const double context = to_double(work_.mesh.context);
   if (context > 1) {
     const ModelConfig& model = work_.spec.model;
-    const double keys =
-        to_double(std::max(model.num_key_value_heads, work_.mesh.tensor) * model.head_dim) /
-        to_double(work_.mesh.tensor);
-    list.push_back({.kind = Kind::kMessage,
-                    .name = "context",
-                    .element = op.element,
-                    .bytes = tokens() * context * 2 * keys * static_cast<double>(op.element) *
-                             (backward ? 2 : 1),
-                    .collective = Collective::kAllGather,
-                    .overlaps_next = true});
+    const auto width = [&](std::int64_t heads) {
+      return to_double(std::max(heads, work_.mesh.tensor) * model.head_dim) *
+             static_cast<double>(op.element) / to_double(work_.mesh.tensor);
+    };
+    const double keys = 2 * width(model.num_key_value_heads),
+                 queries = 2 * width(model.num_attention_heads);
+    if (traits_.exchanges_heads) {
+      list.push_back({.kind = Kind::kMessage,
+                      .name = "context",
+                      .element = op.element,
+                      .bytes = tokens() * (queries + keys),
+                      .collective = Collective::kAllToAll});
+    } else {
+      list.push_back({.kind = Kind::kMessage,
+                      .name = "context",
+                      .element = op.element,
+                      .bytes = tokens() * context * keys * (backward ? 2 : 1),
+                      .collective = Collective::kAllGather,
+                      .overlaps_next = true});
+    }
     op.columns *= context;
     op.flops *= context;
     op.recomputed_flops *= context;

@@ -38,7 +38,8 @@ struct TrainerTraits {
       false;  // full recomputation includes the last matmul, which the backward does not need
   bool divides_boundary = false;  // tensor ranks send shards of the stage boundary activations
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
-  double gradient_bytes = 4;  // bytes per element of the gradient reduction
+  bool exchanges_heads = false;  // context ranks: all-to-all between tokens and heads (Ulysses)
+  double gradient_bytes = 4;     // bytes per element of the gradient reduction
   // Bytes read and written per element of a weight's gradient and micro-batch: float32 that the
   // matmul adds to.
   double gradient_traffic = 8;

@@ -10,7 +10,6 @@
 #include "model/base/error.h"
 #include "model/device/imagined.h"
 #include "parallel/pipeline/registry.h"
-#include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/run_plan.h"
 
 namespace trireme::published {
@@ -111,6 +110,10 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .divides_boundary = true,
               .tensor_overlap = TensorOverlap::kAll,
               .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
+  } else if (has(s, "SimuMax")) {
+    // By its script: no overlap of tensor parallel or data parallel communication, a fused loss,
+    // context ranks with --cp-comm-type a2a.
+    traits = {.overlaps_data = false, .divides_boundary = true, .exchanges_heads = true};
   } else if (has(s, "torchtitan")) {
     const bool compiled = has(run.note, "compile") || several;
     traits = {
@@ -209,23 +212,11 @@ void set_stages(Run& run) {
   }
 }
 
-RunConfig config_of(const Workload& work) {
-  RunConfig config = work.spec;
-  config.training.dtype = work.spec.precision == MatmulPrecision::kFloat8 ? "float8" : "bfloat16";
-  config.training.global_batch_size =
-      work.mesh.data_shard * work.spec.micro_batches * work.spec.training.local_batch_size;
-  config.parallelism.pipeline = work.mesh.pipeline;
-  config.parallelism.data_shard = work.mesh.data_shard;
-  config.parallelism.context = work.mesh.context;
-  config.parallelism.tensor = work.mesh.tensor;
-  return config;
-}
-
 // By the planner's arenas.
 bool fits(const Run& run) {
   const Device device = imagined_gpu();
   const double available = usable_bytes(find_profile(run.gpu), device, run.work.ranks());
-  return static_cast<double>(plan_layout(config_of(run.work), device).most_device_bytes()) <=
+  return static_cast<double>(plan_layout(config_of(run), device).most_device_bytes()) <=
          available;
 }
 
@@ -306,6 +297,7 @@ Run run_from(const Json& row, const Json& models) {
   run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences),
                 virtual_stages);
   run.reason = reason_against(run, precision);
+  run.gib = number(row, "mem_gib");
   const double ranks = static_cast<double>(run.work.ranks());
   // Of the GPU's peak in bfloat16.
   const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
@@ -336,8 +328,28 @@ std::vector<Run> read(const std::filesystem::path& path) {
   return runs;
 }
 
+RunConfig config_of(const Run& run) {
+  const Workload& work = run.work;
+  RunConfig config = work.spec;
+  config.training.dtype = work.spec.precision == MatmulPrecision::kFloat8 ? "float8" : "bfloat16";
+  config.training.global_batch_size =
+      work.mesh.data_shard * work.spec.micro_batches * work.spec.training.local_batch_size;
+  const Recomputed recomputed = recomputed_by(run.recompute);
+  if (recomputed == Recomputed::kAll) {
+    config.activation_checkpoint.mode = Recompute::kFull;
+  } else if (recomputed != Recomputed::kNothing && recomputed != Recomputed::kAttention) {
+    config.activation_checkpoint.mode = Recompute::kSelective;
+  }
+  config.parallelism.pipeline = work.mesh.pipeline;
+  config.parallelism.data_shard = work.mesh.data_shard;
+  config.parallelism.context = work.mesh.context;
+  config.parallelism.tensor = work.mesh.tensor;
+  return config;
+}
+
 const std::vector<Source>& sources() {
-  // In the order of the SHA-256 of their names; the lot takes the first two.
+  // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
+  // added afterwards, as a test of the B200.
   static const std::vector<Source> kSources{{"torchtitan", true},
                                             {"SC21", true},
                                             {"llm-foundry"},
@@ -347,12 +359,13 @@ const std::vector<Source>& sources() {
                                             {"llmq"},
                                             {"nanotron"},
                                             {"llm.c"},
-                                            {"NeMo"}};
+                                            {"NeMo"},
+                                            {"SimuMax", true}};
   return kSources;
 }
 
 const Fitted& fitted() {
-  static const Fitted kFitted{fitted_efficiencies(), 0.02};
+  static const Fitted kFitted{fitted_efficiencies(), 0.056};
   return kFitted;
 }
 

@@ -8,6 +8,7 @@
 #include "tests/trainer/tools/plan/other_trainers.h"
 #include "trainer/tools/plan/efficiencies.h"
 #include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/layout_plan.h"
 
 namespace trireme::published {
 
@@ -38,10 +39,14 @@ struct Run {
   StepOps ops;          // of the program that ran
   std::shared_ptr<const Simulation> schedule;
   double measured = 0;  // seconds of a step, from whatever was published
+  double gib = 0;       // of a rank's memory; 0: not published
 };
 
 // All of a file that has the form of published_runs.json.
 std::vector<Run> read(const std::filesystem::path& path);
+
+// The config of this trainer for the same run. Its attention recomputes scores always.
+RunConfig config_of(const Run& run);
 
 // The listed profiles by name, without our kernels' efficiencies: the H200's are theirs, so that it
 // has those of the H100.
