@@ -20,10 +20,8 @@ const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
 constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached = 0.709,
                  kBlackwellReached = 0.776, kBlackwellFloat8Reached = 0.763;
 
-// NCCL's kernels occupy 15 % of the multiprocessors, which leaves 85 % to concurrent matmuls
-// (github.com/NVIDIA/nccl/issues/1432). PyTorch's developers measured concurrent matmuls to be 30
-// to 40 % slower (github.com/pytorch/pytorch/pull/179937).
-constexpr double kOccupiedByMessages = 0.15;
+// Of published runs, predicted with what was fitted to all sources but their own (PUBLISHED.md).
+constexpr TimeBand kPublishedBand{0.88, 1.2};
 
 // Attention, forward and backward together, by ProductRate's formula. On Hopper cuDNN's: heads of
 // 64 and 128 and 512 to 16384 keys in figures 5 and 6 of Shah et al. 2024. On the A100 it is
@@ -101,7 +99,8 @@ DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwi
                     reaching(312, product, kAmpereAttention, kOwnOnAmpere),
                     {}},
           .network = network(link, link_bandwidth, 200),
-          .host = kPcie4};
+          .host = kPcie4,
+          .band = kPublishedBand};
 }
 
 DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double bandwidth,
@@ -118,7 +117,8 @@ DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double band
                 sustained(989.4, kHopperReached, watts, reached_.hopper_joules),
                 sustained(1978.9, kFloat8Reached, watts, reached_.float8_joules)},
       .network = network("NVLink 4", 450, 400),
-      .host = kPcie5};
+      .host = kPcie5,
+      .band = kPublishedBand};
 }
 
 // `trireme doctor --calibrate` on one H200 (700 W, 2026-11-26). Products are 5 % slower than there:
@@ -126,6 +126,7 @@ DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double band
 // Attention is ours.
 DeviceProfile h200(DeviceProfile profile) {
   profile.source = "measured on one H200; links by NVIDIA's data sheet";
+  profile.band = kMeasuredBand;
   profile.streamed = 0.905;
   profile.launch = 4.4 * kMicro;
   ProductRate& half = profile.rates[1];
@@ -193,7 +194,8 @@ DeviceProfile cpu() {
       .launch = 2 * kMicro,
       .units = 1,
       .rates = {rate(0.146, 0.75, 16, 0.3), rate(0.146, 0.15, 16, 0.1), {}},
-      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .overlaps = false}};
+      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .overlaps = false},
+      .band = {}};
 }
 
 }  // namespace

@@ -125,15 +125,9 @@ Fitted Fit::improved(Fitted from) const {
       from = moved;
       errors = std::move(now);
     }
-    if (best > before - 1e-4) break;
+    if (best > before - 1e-7) break;
   }
   return from;
-}
-
-bool is_unseen(const std::string& group) {
-  return std::any_of(sources().begin(), sources().end(), [&](const Source& source) {
-    return source.name == group && source.is_unseen;
-  });
 }
 
 Fitted fit_without(const std::vector<Run>& runs, const std::string& source) {
@@ -193,6 +187,21 @@ std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs) {
     all.push_back(std::move(left));
   }
   return all;
+}
+
+std::vector<double> errors_of_seen(const std::vector<LeftOut>& all) {
+  std::vector<double> errors;
+  for (const LeftOut& left : all) {
+    if (left.source.is_unseen) continue;
+    errors.insert(errors.end(), left.errors.begin(), left.errors.end());
+  }
+  return errors;
+}
+
+TimeBand band_of(const std::vector<double>& errors) {
+  std::vector<double> longer;
+  for (const double error : errors) longer.push_back(1 / (1 + error));
+  return {percentile(longer, 0.05), percentile(longer, 0.95)};
 }
 
 }  // namespace trireme::published

@@ -28,5 +28,8 @@ struct LeftOut {
   std::vector<double> errors;  // predicted / measured - 1
 };
 std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs);
+std::vector<double> errors_of_seen(const std::vector<LeftOut>& all);
+// Measured over predicted, of nine runs in ten.
+TimeBand band_of(const std::vector<double>& errors);
 
 }  // namespace trireme::published

@@ -350,8 +350,8 @@ RunConfig config_of(const Run& run) {
 const std::vector<Source>& sources() {
   // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
   // added afterwards, as a test of the B200.
-  static const std::vector<Source> kSources{{"torchtitan", true},
-                                            {"SC21", true},
+  static const std::vector<Source> kSources{{"torchtitan", true, true},
+                                            {"SC21", true, true},
                                             {"llm-foundry"},
                                             {"Llama 3 Herd"},
                                             {"Korthikanti"},
@@ -362,6 +362,12 @@ const std::vector<Source>& sources() {
                                             {"NeMo"},
                                             {"SimuMax", true}};
   return kSources;
+}
+
+bool is_unseen(const std::string& source) {
+  return std::any_of(sources().begin(), sources().end(), [&](const Source& one) {
+    return one.name == source && one.is_unseen;
+  });
 }
 
 const Fitted& fitted() {

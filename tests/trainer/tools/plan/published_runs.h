@@ -18,14 +18,14 @@ struct Fitted : Efficiencies {
 };
 const Fitted& fitted();
 
-// A paper or repository. Its runs are fitted or predicted together.
+// A paper or repository. Its runs are fitted to or predicted together.
 struct Source {
   std::string name;
-  // By lot (PUBLISHED.md): nothing was fitted to it, and its errors were not seen before the model
-  // was final.
-  bool is_unseen = false;
+  bool is_unseen = false;  // never fitted to
+  bool is_drawn = false;   // by lot (PUBLISHED.md)
 };
 const std::vector<Source>& sources();
+bool is_unseen(const std::string& source);
 
 // A run that somebody has published, and what the cost model says of it.
 struct Run {
