@@ -21,12 +21,13 @@ constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached 
                  kBlackwellReached = 0.776, kBlackwellFloat8Reached = 0.763;
 
 // Of published runs, predicted with what was fitted to all sources but their own (PUBLISHED.md).
-constexpr TimeBand kPublishedBand{0.88, 1.2};
+constexpr TimeBand kPublishedBand{0.91, 1.33};
 
 // Attention, forward and backward together, by ProductRate's formula. On Hopper cuDNN's: heads of
 // 64 and 128 and 512 to 16384 keys in figures 5 and 6 of Shah et al. 2024. On the A100 it is
-// FlashAttention-2: 189 TFLOP/s in Dao 2023. Our own on Hopper is what one H200 measured (KERNELS.md)
-// with heads of 128 and 4096 keys; on an A100 it has not been measured: two thirds of that.
+// FlashAttention-2: 189 TFLOP/s in Dao 2023. Our own on Hopper is what one H200 measured
+// (KERNELS.md) with heads of 128 and 4096 keys; on an A100 it has not been measured: two thirds of
+// that.
 constexpr double kHalfWidth = 42, kHalfKeys = 410;
 constexpr double kHopperAttention = 0.71, kOwnOnHopper = 0.53;
 constexpr double kAmpereAttention = 0.82, kOwnOnAmpere = 0.55;
@@ -89,12 +90,12 @@ ProductRate DataSheets::sustained(double tera, double at_full_clock, double watt
 DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwidth, double product,
                                const char* link, double link_bandwidth) const {
   return {.name = name,
-                        .source = "NVIDIA A100 data sheet",
-                        .memory_bytes = gigabytes * kGiga,
-                        .memory_bandwidth = bandwidth * kGiga,
-                        .streamed = reached_.streamed,
-                        .launch = 4 * kMicro,
-                        .units = 108,
+          .source = "NVIDIA A100 data sheet",
+          .memory_bytes = gigabytes * kGiga,
+          .memory_bandwidth = bandwidth * kGiga,
+          .streamed = reached_.streamed,
+          .launch = 4 * kMicro,
+          .units = 108,
           .rates = {rate(19.5, 0.9, 64, 0.5),
                     reaching(312, product, kAmpereAttention, kOwnOnAmpere),
                     {}},
@@ -105,20 +106,19 @@ DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwi
 
 DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double bandwidth,
                                  double watts) const {
-  return {
-      .name = name,
-      .source = "NVIDIA H100 and H200 data sheets",
-      .memory_bytes = gigabytes * kGiga,
-      .memory_bandwidth = bandwidth * kGiga,
-      .streamed = reached_.streamed,
-      .launch = 4 * kMicro,
-      .units = 132,
-      .rates = {rate(66.9, 0.9, 64, 0.5),
-                sustained(989.4, kHopperReached, watts, reached_.hopper_joules),
-                sustained(1978.9, kFloat8Reached, watts, reached_.float8_joules)},
-      .network = network("NVLink 4", 450, 400),
-      .host = kPcie5,
-      .band = kPublishedBand};
+  return {.name = name,
+          .source = "NVIDIA H100 and H200 data sheets",
+          .memory_bytes = gigabytes * kGiga,
+          .memory_bandwidth = bandwidth * kGiga,
+          .streamed = reached_.streamed,
+          .launch = 4 * kMicro,
+          .units = 132,
+          .rates = {rate(66.9, 0.9, 64, 0.5),
+                    sustained(989.4, kHopperReached, watts, reached_.hopper_joules),
+                    sustained(1978.9, kFloat8Reached, watts, reached_.float8_joules)},
+          .network = network("NVLink 4", 450, 400),
+          .host = kPcie5,
+          .band = kPublishedBand};
 }
 
 // `trireme doctor --calibrate` on one H200 (700 W, 2026-11-26). Products are 5 % slower than there:
@@ -217,7 +217,8 @@ std::vector<DeviceProfile> listed_profiles(const Efficiencies& efficiencies) {
   return {
       sheets.a100("A100-40G", 42.3, 1555, kAmpereReached, "NVLink 3", 300),
       sheets.a100("A100-80G", 85.0, 2039, kAmpereReached, "NVLink 3", 300),
-      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmpereReached * std::cbrt(250.0 / 400), "PCIe 4.0 x16", 32),
+      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmpereReached * std::cbrt(250.0 / 400),
+                  "PCIe 4.0 x16", 32),
       sheets.hopper("H100", 84.4, 3350, 700),  // measured: less what the driver takes
       sheets.h100_pcie(),
       sheets.h100_500w(),

@@ -1,9 +1,6 @@
 #include "tests/trainer/tools/plan/fitting.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -75,8 +72,8 @@ std::vector<double> solved(std::vector<std::vector<double>> matrix, std::vector<
   return right;
 }
 
-// Gauss and Newton's step of the logarithms of the numbers, with weights that make squares of errors
-// as large as the errors.
+// Gauss and Newton's step of the logarithms of the numbers, with weights that make squares of
+// errors as large as the errors.
 Fit::Vector Fit::direction(const Fitted& fitted, const Vector& errors) const {
   constexpr double kStep = 0.01;
   const std::size_t n = parameters().size();
@@ -115,8 +112,8 @@ Fitted Fit::improved(Fitted from) const {
       for (std::size_t i = 0; i < step.size(); ++i) {
         const Parameter& parameter = parameters()[i];
         double& value = moved.*parameter.value;
-        value = std::clamp(value * std::exp(part * std::clamp(step[i], -0.3, 0.3)),
-                           parameter.least, parameter.most);
+        value = std::clamp(value * std::exp(part * std::clamp(step[i], -0.3, 0.3)), parameter.least,
+                           parameter.most);
       }
       Vector now = log_errors(moved);
       const double found = badness(moved, now);
@@ -125,7 +122,7 @@ Fitted Fit::improved(Fitted from) const {
       from = moved;
       errors = std::move(now);
     }
-    if (best > before - 1e-7) break;
+    if (best > before - 1e-5) break;
   }
   return from;
 }
@@ -175,7 +172,7 @@ std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs) {
   std::vector<LeftOut> all;
   for (const Source& source : sources()) {
     LeftOut left{.source = source,
-                 .fitted = source.is_unseen ? fitted() : fit_without(runs, source.name),
+                 .fitted = source.is_unseen() ? fitted() : fit_without(runs, source.name),
                  .runs = {},
                  .errors = {}};
     const Profiles profiles = profiles_of(left.fitted);
@@ -189,18 +186,21 @@ std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs) {
   return all;
 }
 
-std::vector<double> errors_of_seen(const std::vector<LeftOut>& all) {
+std::vector<double> errors_of(const std::vector<LeftOut>& all,
+                              const std::function<bool(const Source&)>& is_meant) {
   std::vector<double> errors;
   for (const LeftOut& left : all) {
-    if (left.source.is_unseen) continue;
+    if (!is_meant(left.source)) continue;
     errors.insert(errors.end(), left.errors.begin(), left.errors.end());
   }
   return errors;
 }
 
-TimeBand band_of(const std::vector<double>& errors) {
+TimeBand band_of(const std::vector<LeftOut>& all) {
   std::vector<double> longer;
-  for (const double error : errors) longer.push_back(1 / (1 + error));
+  for (const double error : errors_of(all, [](const Source& one) { return !one.is_later; })) {
+    longer.push_back(1 / (1 + error));
+  }
   return {percentile(longer, 0.05), percentile(longer, 0.95)};
 }
 

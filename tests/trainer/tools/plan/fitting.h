@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "tests/trainer/tools/plan/published_runs.h"
@@ -28,8 +29,9 @@ struct LeftOut {
   std::vector<double> errors;  // predicted / measured - 1
 };
 std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs);
-std::vector<double> errors_of_seen(const std::vector<LeftOut>& all);
-// Measured over predicted, of nine runs in ten.
-TimeBand band_of(const std::vector<double>& errors);
+std::vector<double> errors_of(const std::vector<LeftOut>& all,
+                              const std::function<bool(const Source&)>& is_meant);
+// Measured over predicted, of nine runs in ten of all sources but those that came later.
+TimeBand band_of(const std::vector<LeftOut>& all);
 
 }  // namespace trireme::published

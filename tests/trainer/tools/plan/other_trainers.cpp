@@ -167,10 +167,8 @@ void OtherTrainer::stored_scores(List& list, const PlannedOp& op) const {
 
 // Memory accesses over those of this trainer's kernel, if every step of the formula is a kernel.
 double OtherTrainer::more_passes(const PlannedOp& op) const {
-  static const std::map<std::string, double> kOfActivations{{"gelu", 1.5},
-                                                            {"gelu_backward", 5.0 / 3},
-                                                            {"swiglu", 5.0 / 3},
-                                                            {"swiglu_backward", 1.6}},
+  static const std::map<std::string, double> kOfActivations{
+      {"gelu", 1.5}, {"gelu_backward", 5.0 / 3}, {"swiglu", 5.0 / 3}, {"swiglu_backward", 1.6}},
       kOfOthers{{"rms_norm_backward", 2.5},
                 {"layer_norm_backward", 2.5},
                 {"rope", 4},

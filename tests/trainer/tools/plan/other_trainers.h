@@ -5,8 +5,8 @@
 namespace trireme::published {
 
 // Recomputation in the backward. kNormsAndActivations is mode "selective" of this trainer,
-// kAttention the selective recomputation of Korthikanti et al. 2022, kFeedForward all of the MLP but
-// its last matmul, and norms.
+// kAttention the selective recomputation of Korthikanti et al. 2022, kFeedForward all of the MLP
+// but its last matmul, and norms.
 enum class Recomputed : std::uint8_t {
   kNothing,
   kNormsAndActivations,
@@ -28,11 +28,11 @@ struct TrainerTraits {
   // Speed relative to cuDNN's attention: 0.65 for FlashAttention-2 on Hopper (Shah et al. 2024,
   // figures 5 and 6: 0.62 with heads of 128, 0.70 with heads of 64).
   double attention_kernels = 1;
-  bool fused = true;              // false: one kernel per step of a norm, rotation or embedding
-  bool fused_activations = true;  // false: the same of activations
-  bool fused_loss = true;         // false: the same for the loss, with float32 logits
-  double messages_per_layer = 1;  // all-gathers per layer with ZeRO-3
-  bool overlaps_data = true;      // gradient reduction overlaps the last backward
+  bool fused = true;                  // false: one kernel per step of a norm, rotation or embedding
+  bool fused_activations = true;      // false: the same of activations
+  bool fused_loss = true;             // false: the same for the loss, with float32 logits
+  double messages_per_layer = 1;      // all-gathers per layer with ZeRO-3
+  bool overlaps_data = true;          // gradient reduction overlaps the last backward
   bool sums_whole_gradients = false;  // all-reduces gradients, although the optimizer is sharded
   bool whole_recompute =
       false;  // full recomputation includes the last matmul, which the backward does not need

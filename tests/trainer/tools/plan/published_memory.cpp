@@ -34,8 +34,8 @@ void korthikanti(std::vector<Memory>& all, const Run& run) {
   }
   all.push_back({&run, "parameters and optimizer", published.state,
                  to_gib(plan.weights + plan.masters + plan.gradients + plan.optimizer)});
-  all.push_back({&run, "activations, nothing recomputed", published.plain,
-                 to_gib(plan.activations())});
+  all.push_back(
+      {&run, "activations, nothing recomputed", published.plain, to_gib(plan.activations())});
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ Recomputed recomputed_by(const std::string& recompute) {
                                           : Recomputed::kNothing;
 }
 
-// What is known of the programs: which messages they hide, what they fuse and what they send.
+// What the sources say of the programs: which messages they hide, what they fuse and what they
+// send.
 TrainerTraits set_traits(Run& run, const Json& row) {
   EngineSpec& spec = run.work.spec;
   const std::string& s = run.source;
@@ -85,6 +86,8 @@ TrainerTraits set_traits(Run& run, const Json& row) {
   // Megatron-LM's buckets are of at least 40 million elements.
   spec.bucket = 40'000'000;
   if (has(s, "SC21")) {
+    // Megatron-LM of 2021: scores stored, gradients in 16 bits after the last backward
+    // (sections 2.1 and 4.2), stage boundaries in shards (4.1), layers checkpointed whole (3.5).
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,
@@ -96,6 +99,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
     if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
+    // The same a year later; inputs are gathered again beside the input's gradient (4.2.2).
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,
@@ -106,6 +110,8 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     spec.parallelism.sequence = has(run.recompute, "SP");
     spec.parallelism.zero = 0;
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
+    // Both overlap tensor, data and pipeline parallel communication (--tp-comm-overlap and others);
+    // NeMo's recipes reduce gradients in bfloat16. cuDNN's attention by Transformer Engine.
     traits = {.fused_loss = false,
               .divides_boundary = true,
               .tensor_overlap = TensorOverlap::kAll,
@@ -115,6 +121,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     // context ranks with --cp-comm-type a2a.
     traits = {.overlaps_data = false, .divides_boundary = true, .exchanges_heads = true};
   } else if (has(s, "torchtitan")) {
+    // FSDP2 with PyTorch's attention; runs with tensor parallelism and float8 are compiled.
     const bool compiled = has(run.note, "compile") || several;
     traits = {
         .attention_kernels = kFlashAttention2,
@@ -125,11 +132,13 @@ TrainerTraits set_traits(Run& run, const Json& row) {
         .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
     spec.parallelism.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
+    // cuDNN's attention, kernels of their own like this trainer's, gradients in bfloat16.
     traits.gradient_bytes = 2;
-    traits.gradient_traffic = 4;  // in 16 bits
+    traits.gradient_traffic = 4;
   } else if (has(s, "nanotron")) {
-    // trainer.py, gradient_accumulator.py: with ZeRO-0 PyTorch's DistributedDataParallel, in buckets
-    // of 25 MB; with ZeRO-1 an all-reduce of all gradients after the last backward.
+    // At c2528430, March 2025. trainer.py and gradient_accumulator.py: with ZeRO-0 PyTorch's
+    // DistributedDataParallel, in buckets of 25 MB; with ZeRO-1 an all-reduce of all gradients
+    // after the last backward.
     const bool shards = has(run.note, "ZeRO-1");
     spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
     traits = {.attention_kernels = kFlashAttention2,
@@ -150,7 +159,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
               .fused = false,
               .fused_activations = false,
               .whole_recompute = true,
-              .gradient_traffic = 2};
+              .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
     spec.parallelism.zero = 3;
   }
   traits.recomputed = recomputed_by(row.at("recompute"));
@@ -168,14 +177,13 @@ std::string reason_against(const Run& run, const std::string& precision) {
   return {};
 }
 
-// A stage's last layer is the first with which the stages up to it have more than their share of the
-// multiply-adds, the head's included (nanotron, models/base.py).
+// A stage's last layer is the first with which the stages up to it have more than their share of
+// the multiply-adds, the head's included (nanotron, models/base.py).
 std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t stages) {
   const auto hidden = static_cast<double>(m.hidden_size);
-  const double layer =
-      hidden * static_cast<double>(4 * m.hidden_size + 3 * m.intermediate_size);
-  const double all = layer * static_cast<double>(m.num_hidden_layers) +
-                     hidden * static_cast<double>(m.vocab_size);
+  const double layer = hidden * static_cast<double>(4 * m.hidden_size + 3 * m.intermediate_size);
+  const double all =
+      layer * static_cast<double>(m.num_hidden_layers) + hidden * static_cast<double>(m.vocab_size);
   std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
   std::size_t stage = 0;
   for (std::int64_t i = 1; i <= m.num_hidden_layers; ++i) {
@@ -186,8 +194,8 @@ std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t
   return layers;
 }
 
-// Stages of one layer, of which the first has only the embedding and the last only the head (section
-// 3.3.2): an empty layer each.
+// Stages of one layer, of which the first has only the embedding and the last only the head
+// (section 3.3.2): an empty layer each.
 void set_stages_of_herd(Run& run) {
   EngineSpec& spec = run.work.spec;
   spec.model.num_hidden_layers += 2;
@@ -216,8 +224,7 @@ void set_stages(Run& run) {
 bool fits(const Run& run) {
   const Device device = imagined_gpu();
   const double available = usable_bytes(find_profile(run.gpu), device, run.work.ranks());
-  return static_cast<double>(plan_layout(config_of(run), device).most_device_bytes()) <=
-         available;
+  return static_cast<double>(plan_layout(config_of(run), device).most_device_bytes()) <= available;
 }
 
 // A run with that many sequences per micro-batch and virtual stages per rank.
@@ -239,8 +246,7 @@ Run with_batch(Run run, const TrainerTraits& traits, std::int64_t sequences,
 Run fastest(const Run& run, const TrainerTraits& traits, std::int64_t sequences,
             std::int64_t micro_batch, std::int64_t virtual_stages) {
   const Profiles profiles = profiles_of(fitted());
-  const std::int64_t layers = run.work.spec.model.num_hidden_layers,
-                     ranks = run.work.mesh.pipeline;
+  const std::int64_t layers = run.work.spec.model.num_hidden_layers, ranks = run.work.mesh.pipeline;
   std::optional<Run> best;
   double least = 0;
   for (std::int64_t batch = 1; batch <= sequences; ++batch) {
@@ -289,13 +295,12 @@ Run run_from(const Json& row, const Json& models) {
   const double tokens = static_cast<double>(integer(row, "gbs_seq") * spec.training.seq_len);
   const double flops =
       flops_per_token(spec.model, static_cast<double>(spec.training.seq_len), row.at("flop_conv"));
-  const std::int64_t virtual_stages =
-      run.group == "Llama 3 Herd"              ? spec.model.num_hidden_layers / w.mesh.pipeline + 1
-      : has(run.note, "VP not published") ? 0
-                                          : integer(row, "vp");
+  const std::int64_t virtual_stages = run.group == "Llama 3 Herd"
+                                          ? spec.model.num_hidden_layers / w.mesh.pipeline + 1
+                                      : has(run.note, "VP not published") ? 0
+                                                                          : integer(row, "vp");
   const TrainerTraits traits = set_traits(run, row);
-  run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences),
-                virtual_stages);
+  run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences), virtual_stages);
   run.reason = reason_against(run, precision);
   run.gib = number(row, "mem_gib");
   const double ranks = static_cast<double>(run.work.ranks());
@@ -350,24 +355,16 @@ RunConfig config_of(const Run& run) {
 const std::vector<Source>& sources() {
   // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
   // added afterwards, as a test of the B200.
-  static const std::vector<Source> kSources{{"torchtitan", true, true},
-                                            {"SC21", true, true},
-                                            {"llm-foundry"},
-                                            {"Llama 3 Herd"},
-                                            {"Korthikanti"},
-                                            {"Megatron-LM README"},
-                                            {"llmq"},
-                                            {"nanotron"},
-                                            {"llm.c"},
-                                            {"NeMo"},
-                                            {"SimuMax", true}};
+  static const std::vector<Source> kSources{
+      {"torchtitan", true},    {"SC21", true}, {"llm-foundry"}, {"Llama 3 Herd"}, {"Korthikanti"},
+      {"Megatron-LM README"},  {"llmq"},       {"nanotron"},    {"llm.c"},        {"NeMo"},
+      {"SimuMax", false, true}};
   return kSources;
 }
 
 bool is_unseen(const std::string& source) {
-  return std::any_of(sources().begin(), sources().end(), [&](const Source& one) {
-    return one.name == source && one.is_unseen;
-  });
+  return std::any_of(sources().begin(), sources().end(),
+                     [&](const Source& one) { return one.name == source && one.is_unseen(); });
 }
 
 const Fitted& fitted() {

@@ -21,8 +21,9 @@ const Fitted& fitted();
 // A paper or repository. Its runs are fitted to or predicted together.
 struct Source {
   std::string name;
-  bool is_unseen = false;  // never fitted to
-  bool is_drawn = false;   // by lot (PUBLISHED.md)
+  bool is_drawn = false;                                   // by lot (PUBLISHED.md)
+  bool is_later = false;                                   // added when all numbers were final
+  bool is_unseen() const { return is_drawn || is_later; }  // never fitted to
 };
 const std::vector<Source>& sources();
 bool is_unseen(const std::string& source);
@@ -31,12 +32,12 @@ bool is_unseen(const std::string& source);
 struct Run {
   int number = 0;  // in the file, from 0
   std::string source, model, note, recompute;
-  std::string group;    // Source::name
-  std::string gpu;      // a listed device
-  std::string reason;   // why it cannot be modelled; empty: it can
+  std::string group;   // Source::name
+  std::string gpu;     // a listed device
+  std::string reason;  // why it cannot be modelled; empty: it can
   bool is_python = true;
   Workload work;
-  StepOps ops;          // of the program that ran
+  StepOps ops;  // of the program that ran
   std::shared_ptr<const Simulation> schedule;
   double measured = 0;  // seconds of a step, from whatever was published
   double gib = 0;       // of a rank's memory; 0: not published
