@@ -25,9 +25,9 @@ constexpr TimeBand kPublishedBand{0.91, 1.33};
 
 // Attention, forward and backward together, by ProductRate's formula. On Hopper cuDNN's: heads of
 // 64 and 128 and 512 to 16384 keys in figures 5 and 6 of Shah et al. 2024. On the A100 it is
-// FlashAttention-2: 189 TFLOP/s in Dao 2023. Our own on Hopper is what one H200 measured
-// (KERNELS.md) with heads of 128 and 4096 keys; on an A100 it has not been measured: two thirds of
-// that.
+// FlashAttention-2's 189 TFLOP/s (Dao 2023). Our own on Hopper is what one H200 measured with heads
+// of 128 and 4096 keys (KERNELS.md); on an A100 it has not been measured: two thirds of
+// FlashAttention-2.
 constexpr double kHalfWidth = 42, kHalfKeys = 410;
 constexpr double kHopperAttention = 0.71, kOwnOnHopper = 0.53;
 constexpr double kAmpereAttention = 0.82, kOwnOnAmpere = 0.55;
@@ -177,7 +177,7 @@ DeviceProfile DataSheets::b200() const {
   profile.rates[0].peak = 80 * kTera;
   profile.rates[1] = sustained(2250, kBlackwellReached, 1000, reached_.hopper_joules);
   profile.rates[2] = sustained(4500, kBlackwellFloat8Reached, 1000, reached_.float8_joules);
-  profile.network = network("NVLink 5", 900, 400);
+  profile.network = network("NVLink 5", 900, 800);
   return profile;
 }
 

@@ -5,8 +5,8 @@
 
 namespace trireme {
 
-// What data sheets do not state about a GPU, fitted to published runs (PUBLISHED.md). One set serves
-// all devices: what differs between them is by data sheet.
+// What data sheets do not state about a GPU, fitted to published runs (PUBLISHED.md). One set
+// serves all devices: what differs between them is by data sheet.
 struct Efficiencies {
   // Joules that a matmul's FLOP takes at the full clock. A device that would take more than its
   // power limit lowers its clock, and voltage with it, so that power falls with the cube of the
