@@ -23,7 +23,9 @@ class Fit {
   using Vector = std::vector<double>;
   Vector log_errors(const Fitted& fitted) const;
   double badness(const Fitted& fitted, const Vector& errors) const;
-  Vector direction(const Fitted& fitted, const Vector& errors) const;
+  std::vector<Vector> slopes(const Fitted& fitted, const Vector& errors) const;
+  Vector direction(const Fitted& fitted, const Vector& errors,
+                   const std::vector<Vector>& slopes) const;
 
   const std::vector<const Run*>& runs_;
   Vector weights_;
@@ -72,20 +74,26 @@ std::vector<double> solved(std::vector<std::vector<double>> matrix, std::vector<
   return right;
 }
 
-// Gauss and Newton's step of the logarithms of the numbers, with weights that make squares of
-// errors as large as the errors.
-Fit::Vector Fit::direction(const Fitted& fitted, const Vector& errors) const {
+// Of the errors, by the logarithm of each number.
+std::vector<Fit::Vector> Fit::slopes(const Fitted& fitted, const Vector& errors) const {
   constexpr double kStep = 0.01;
-  const std::size_t n = parameters().size();
-  std::vector<Vector> slopes;
+  std::vector<Vector> all;
   for (const Parameter& parameter : parameters()) {
     Fitted moved = fitted;
     moved.*parameter.value *= std::exp(kStep);
-    slopes.push_back(log_errors(moved));
+    all.push_back(log_errors(moved));
     for (std::size_t i = 0; i < errors.size(); ++i) {
-      slopes.back()[i] = (slopes.back()[i] - errors[i]) / kStep;
+      all.back()[i] = (all.back()[i] - errors[i]) / kStep;
     }
   }
+  return all;
+}
+
+// Gauss and Newton's step of the logarithms of the numbers, with weights that make squares of
+// errors as large as the errors.
+Fit::Vector Fit::direction(const Fitted& fitted, const Vector& errors,
+                           const std::vector<Vector>& slopes) const {
+  const std::size_t n = parameters().size();
   std::vector<Vector> matrix(n, Vector(n));
   Vector right(n);
   for (std::size_t a = 0; a < n; ++a) {
@@ -104,8 +112,11 @@ Fit::Vector Fit::direction(const Fitted& fitted, const Vector& errors) const {
 Fitted Fit::improved(Fitted from) const {
   Vector errors = log_errors(from);
   double best = badness(from, errors);
-  for (int round = 0; round < 40; ++round) {
-    const Vector step = direction(from, errors);
+  std::vector<Vector> slopes;
+  for (int round = 0; round < 60; ++round) {
+    const bool is_new = round % 5 == 0;  // they change little
+    if (is_new) slopes = this->slopes(from, errors);
+    const Vector step = direction(from, errors, slopes);
     const double before = best;
     for (double part = 1; part > 0.01 && best == before; part /= 2) {
       Fitted moved = from;
@@ -122,7 +133,7 @@ Fitted Fit::improved(Fitted from) const {
       from = moved;
       errors = std::move(now);
     }
-    if (best > before - 1e-5) break;
+    if (is_new && best > before - 1e-5) break;
   }
   return from;
 }

@@ -99,7 +99,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
     if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
-    // The same a year later; inputs are gathered again beside the input's gradient (4.2.2).
+    // The same a year later; inputs are gathered again during the input's gradient (4.2.2).
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,

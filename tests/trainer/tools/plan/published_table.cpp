@@ -1,4 +1,4 @@
-// Predicted beside published step times: published_table FILE [--fit | --explain]. The table is
+// Predicted and published step times: published_table FILE [--fit | --explain]. The table is
 // trainer/tools/plan/PUBLISHED.md; --fit prints the numbers that fit best, --explain the parts of
 // the predicted steps of all sources but the unseen.
 #include <fmt/format.h>
@@ -70,8 +70,8 @@ and masks of dropout; this trainer's attention keeps neither. Their state is tha
 parameters; here it is that of the first stage, which has the embedding as well. nanotron and
 torchtitan report what PyTorch's allocator took from the device at most, with what it keeps for
 later; in addition logits and their gradients are whole and in float32, where this trainer has
-chunks, outputs of unfused activations are kept, and nanotron's 16-bit gradients stand beside those
-in float32. torchtitan's sequences of 65,536 tokens and more keep whole logits in float32: 31 GiB.
+chunks, outputs of unfused activations are kept, and nanotron has gradients in 16 bits as well as in
+float32. torchtitan's sequences of 65,536 tokens and more keep whole logits in float32: 31 GiB.
 SimuMax reports what its tensors took.
 
 )";
@@ -138,7 +138,7 @@ void print_runs(const std::vector<Run>& runs, const std::vector<LeftOut>& all) {
     const LeftOut& left = *std::find_if(
         all.begin(), all.end(), [&](const LeftOut& one) { return one.source.name == run.group; });
     const double predicted = seconds(run, left.fitted, profiles_of(left.fitted));
-    fmt::print("| {} | {} | {} | {} | {} | {} | {:.4g} | {:.4g} | {:+.1f} %{} |\n", run.number,
+    fmt::print("| {} | {} | {} | {} | {} | {} | {:.3g} | {:.3g} | {:+.1f} %{} |\n", run.number,
                run.group, run.model, run.gpu, name_of(run.work.numbers()), layout_of(run.work),
                run.measured, predicted, 100 * (predicted / run.measured - 1),
                run.reason.empty() ? "" : ", not modelled: " + run.reason);
