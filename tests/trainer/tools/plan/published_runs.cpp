@@ -86,8 +86,8 @@ TrainerTraits set_traits(Run& run, const Json& row) {
   // Megatron-LM's buckets are of at least 40 million elements.
   spec.bucket = 40'000'000;
   if (has(s, "SC21")) {
-    // Megatron-LM of 2021: scores stored, gradients in 16 bits after the last backward
-    // (sections 2.1 and 4.2), stage boundaries in shards (4.1), layers checkpointed whole (3.5).
+    // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
+    // stores scores, and reduces gradients in 16 bits after the last backward.
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,

@@ -22,13 +22,14 @@ Written by `scripts/published > trainer/tools/plan/PUBLISHED.md`. The runs and t
 figure that was published (step time, throughput or FLOP/s), with its publisher's FLOP convention.
 
 **Every prediction below is of a source (a paper or repository) that nothing was fitted to**: the
-numbers of the first table are fitted again without it (leave one source out). Two sources were
-drawn by lot before the model was changed and are never fitted to: those whose names have the least
-SHA-256 (`printf %s NAME | sha256sum`), torchtitan (00ddf8ed) and SC21 (1688c6a3). Their errors
-under an earlier model were in this file, but those of this one were not computed before the model
-and all numbers were final. SimuMax's runs came later, to test `--gpu B200`, for which nothing is
-fitted (its 12 runs of mixtures of experts are left out: their latent attention is not described
-here).
+numbers of the first table are fitted again without it (leave one source out). The terms of the model
+were worked out with the errors of these sources in view, though, so two were drawn by lot before it
+was changed and are never fitted to: those whose names have the least SHA-256 (`printf %s NAME |
+sha256sum`), torchtitan (00ddf8ed) and SC21 (1688c6a3, of the program and cluster that Korthikanti et
+al. used a year later). Their errors under an earlier model were in this file, but those of this one
+were not computed before the model and all numbers were final. SimuMax's runs came later, to test
+`--gpu B200`: nothing is fitted to them, but what was published of that device had been seen (12 runs
+of mixtures of experts are left out: their latent attention is not described here).
 
 What is known of each trainer (what it overlaps, fuses and recomputes, which attention it has) is in
 `tests/trainer/tools/plan/published_runs.cpp`, each from the source itself at the time of the runs.
@@ -42,12 +43,12 @@ Shah et al. 2024, on A100 in Dao 2023.
 constexpr const char* kLimits = R"(
 What limits the predictions:
 
-* torchtitan, drawn: all of its steps take longer than predicted. 14 % on an H200 remain without the
-  limit of 500 W of its H100, whose clock falls more than by the cube root of the power; attention
-  to 65,536 to 262,144 tokens takes twice as long as FlashAttention-2 does by its authors' figures.
-  The other sources show neither.
-* SimuMax: a B200 runs large products slower than by the energy that a Hopper needs, the more so the
-  longer a step is.
+* torchtitan, drawn: all steps of one node or with context parallelism take longer than predicted. On
+  an H200 it is 14 %; an H100 limited to 500 W seems to lose more than the cube root of its power, and
+  attention to 65,536 to 262,144 tokens half of the speed of FlashAttention-2's figures. No other
+  source has either.
+* SimuMax: a B200 seems to run large products slower than by the energy that a Hopper needs, the more
+  so the longer a step is.
 * nanotron's 80B on 32 GPUs takes 2.6 times as long as predicted, and per token twice as long as on
   64: nothing published explains it. On 64 GPUs with one replica it takes longer per micro-batch
   than with four.
