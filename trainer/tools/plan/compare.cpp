@@ -52,17 +52,10 @@ class Rows {
 
 void Rows::add_step() {
   add("step", "time", Unit::kSeconds, [](const RunPlan& p) { return p.estimate.seconds; });
-  const auto part = [&](const char* name, double TimeParts::*member) {
-    add("step", name, Unit::kSeconds, [&](const RunPlan& p) { return p.estimate.parts.*member; });
-  };
-  part("matmul", &TimeParts::products);
-  part("attention", &TimeParts::attention);
-  part("memory-bound", &TimeParts::streams);
-  part("exposed communication", &TimeParts::messages);
-  part("pipeline bubble", &TimeParts::bubble);
-  part("gradient reduction", &TimeParts::gradients);
-  part("optimizer", &TimeParts::optimizer);
-  part("offload", &TimeParts::offload);
+  for (const TimePart& part : kTimeParts) {
+    add("step", part.name, Unit::kSeconds,
+        [&](const RunPlan& p) { return p.estimate.parts.*part.seconds; });
+  }
   add("speed", "tokens/s", Unit::kCount, [](const RunPlan& p) { return p.tokens_per_second; });
   add("speed", "tokens/s per rank", Unit::kCount,
       [](const RunPlan& p) { return p.tokens_per_second / p.ranks(); });

@@ -34,6 +34,7 @@ void json_fields(auto& f, Network& network) {
   f("between", network.between);
   f("beside", network.overlaps);
   f("held", network.occupied);
+  if (f.has("straggling", network.straggling > 0)) f("straggling", network.straggling);
   if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
 }
 

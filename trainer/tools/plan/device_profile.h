@@ -35,6 +35,13 @@ struct ProductRate {
   std::map<std::string, double> streams = {};
 };
 
+// The time of nine steps in ten over what is predicted; 0: unknown.
+struct TimeBand {
+  double least = 0, most = 0;
+};
+// Of a profile that was measured: 16 of 18 runs in CPU.md and scripts/speed/RESULTS.md.
+inline constexpr TimeBand kMeasuredBand{0.95, 1.12};
+
 // A device with its memory and links; for a CPU, the resources of one rank.
 struct DeviceProfile {
   std::string name;    // value of --gpu
@@ -50,6 +57,7 @@ struct DeviceProfile {
   // Between the device and pinned host memory. Of a CPU, and of profiles that were written before
   // it was measured, without bandwidth.
   Link host = {};
+  TimeBand band = kMeasuredBand;
 
   const ProductRate& rate(NumberFormat numbers) const {
     return rates[static_cast<std::size_t>(numbers)];

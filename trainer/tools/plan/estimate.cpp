@@ -29,7 +29,7 @@ class StepModel {
   double reduce_gradients();
   double sum_tied();
   double publish_weights(std::size_t rank);
-  void update(double gradients_done);
+  void update(double computed);
   void fill_traffic(int rank);
 
   const Workload& work_;
@@ -156,7 +156,7 @@ double StepModel::publish_weights(std::size_t rank) {
   return overlaps() ? late + device_.network.occupied * (sum.seconds - late) : sum.seconds;
 }
 
-void StepModel::update(double gradients_done) {
+void StepModel::update(double computed) {
   StepSums& sums = result_.sums;
   double updating = 0, copying = 0;
   for (std::size_t rank = 0; rank < result_.schedule.ranks.size(); ++rank) {
@@ -174,10 +174,10 @@ void StepModel::update(double gradients_done) {
   }
   // Chunks of the state are fetched, updated and written back at the same time.
   sums.state = std::max(0.0, copying - updating);
-  result_.parts.gradients = gradients_done - result_.timeline.makespan;
+  result_.parts.gradients = computed - result_.timeline.makespan;
   result_.parts.optimizer = updating + sums.publishing;
   result_.parts.offload += sums.state;
-  result_.seconds = gradients_done + updating + sums.state + sums.publishing;
+  result_.seconds = computed + result_.parts.waiting + updating + sums.state + sums.publishing;
 }
 
 void StepModel::fill_traffic(int rank) {
@@ -233,12 +233,15 @@ StepEstimate StepModel::estimate() {
       busiest = rank;
     }
   }
-  result_.sums.busiest = busiest;
   fill_parts(busiest);
+  StepSums& sums = result_.sums;
+  sums.busiest = busiest;
   const double reduced = reduce_gradients();
-  result_.sums.reducing = reduced - result_.timeline.makespan;
-  result_.sums.tied = sum_tied();
-  update(reduced + result_.sums.tied);
+  sums.reducing = reduced - result_.timeline.makespan;
+  sums.tied = sum_tied();
+  const double computed = reduced + sums.tied;
+  result_.parts.waiting = computed * straggling(device_.network, work_.ranks());
+  update(computed);
   fill_traffic(busiest);
   return std::move(result_);
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,27 @@ struct TimeParts {
   double messages = 0;   // exposed tensor, context, expert and ZeRO-3 communication
   double bubble = 0;     // waiting for other pipeline ranks
   double gradients = 0;  // exposed gradient reduction
+  double waiting = 0;    // for the slowest node
   double optimizer = 0;  // the update and the exposed all-gather of its weights
   double offload = 0;    // exposed copies of offloaded activations and optimizer state
 };
+
+struct TimePart {
+  const char* name;
+  const char* key;  // in JSON
+  double TimeParts::*seconds;
+};
+inline constexpr std::array<TimePart, 9> kTimeParts{{
+    {"matmul", "products", &TimeParts::products},
+    {"attention", "attention", &TimeParts::attention},
+    {"memory-bound", "memory_bound", &TimeParts::streams},
+    {"exposed communication", "messages", &TimeParts::messages},
+    {"pipeline bubble", "bubble", &TimeParts::bubble},
+    {"gradient reduction", "gradients", &TimeParts::gradients},
+    {"slowest node", "slowest_node", &TimeParts::waiting},
+    {"optimizer", "optimizer", &TimeParts::optimizer},
+    {"offload", "offload", &TimeParts::offload},
+}};
 
 // What the sum of a step is made of in addition to the ops.
 struct StepSums {

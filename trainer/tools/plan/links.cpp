@@ -43,6 +43,11 @@ bool shares_memory(const Network& network, const GroupShape& group) {
   return network.shared && ranks_in_node(network, group) == group.size;
 }
 
+double straggling(const Network& network, std::int64_t ranks) {
+  const double nodes = static_cast<double>(ranks) / network.ranks_per_node;
+  return network.straggling * std::log2(std::max(nodes, 1.0));
+}
+
 double bytes_sent(Collective collective, int ranks, double bytes) {
   if (ranks < 2) return 0;
   const double others = (ranks - 1.0) / ranks;

@@ -25,6 +25,8 @@ struct Network {
   bool overlaps = true;
   // Fraction of a rank's multiprocessors that overlapped communication occupies.
   double occupied = 0;
+  // Share by which each doubling of the nodes prolongs a step: all wait for the slowest.
+  double straggling = 0;
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
@@ -46,6 +48,9 @@ struct GroupShape {
 // `bytes` is the size of the full tensor (all ranks' shards together). 0 in a group of one.
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
+
+// Share by which waiting for the slowest node prolongs the steps of so many ranks.
+double straggling(const Network& network, std::int64_t ranks);
 
 // Bytes that each rank sends, such as 2 (n - 1) / n of the tensor for an all-reduce.
 double bytes_sent(Collective collective, int ranks, double bytes);

@@ -63,17 +63,16 @@ Json loss_json(const RunPlan& plan) {
 }
 
 Json step_json(const RunPlan& plan) {
-  const TimeParts& parts = plan.estimate.parts;
+  Json parts = Json::object();
+  for (const TimePart& part : kTimeParts) parts[part.key] = plan.estimate.parts.*part.seconds;
+  const TimeBand& band = plan.device.band;
+  const auto bound = [&](double share) {
+    return band.most > 0 ? Json(share * plan.estimate.seconds) : Json();
+  };
   return {{"seconds", plan.estimate.seconds},
-          {"parts",
-           {{"products", parts.products},
-            {"attention", parts.attention},
-            {"memory_bound", parts.streams},
-            {"messages", parts.messages},
-            {"bubble", parts.bubble},
-            {"gradients", parts.gradients},
-            {"optimizer", parts.optimizer},
-            {"offload", parts.offload}}},
+          {"nine_of_ten_from", bound(band.least)},
+          {"nine_of_ten_to", bound(band.most)},
+          {"parts", parts},
           {"tokens", tokens_per_step(plan.config)},
           {"tokens_per_second", plan.tokens_per_second},
           {"mfu", plan.mfu},

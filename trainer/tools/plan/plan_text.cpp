@@ -34,22 +34,22 @@ std::string step_flops_text(const RunPlan& plan) {
                      plan.layout.issued_flops * 1e-15);
 }
 
+// " (6.4 s to 8.1 s, 90 %)": where nine of ten such predictions end.
+std::string band_text(const RunPlan& plan) {
+  const TimeBand& band = plan.device.band;
+  if (band.most == 0) return "";
+  return fmt::format(" ({} to {}, 90 %)", human_duration(band.least * plan.estimate.seconds),
+                     human_duration(band.most * plan.estimate.seconds));
+}
+
 std::string step_text(const RunPlan& plan) {
   const TimeParts& parts = plan.estimate.parts;
-  std::string text = human_duration(plan.estimate.seconds) + ":";
-  const auto part = [&](double seconds, const char* name) {
-    const double share = 100 * seconds / plan.estimate.seconds;
+  std::string text = human_duration(plan.estimate.seconds) + band_text(plan) + ":";
+  for (const TimePart& part : kTimeParts) {
+    const double share = 100 * (parts.*part.seconds) / plan.estimate.seconds;
     if (share >= 0.05)
-      text += fmt::format("{}{} {:.1f} %", text.back() == ':' ? " " : ", ", name, share);
-  };
-  part(parts.products, "matmul");
-  part(parts.attention, "attention");
-  part(parts.streams, "memory-bound");
-  part(parts.messages, "exposed communication");
-  part(parts.bubble, "pipeline bubble");
-  part(parts.gradients, "gradient reduction");
-  part(parts.optimizer, "optimizer");
-  part(parts.offload, "offload");
+      text += fmt::format("{}{} {:.1f} %", text.back() == ':' ? " " : ", ", part.name, share);
+  }
   return text;
 }
 

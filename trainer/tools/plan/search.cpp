@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <map>
 #include <queue>
@@ -341,21 +340,11 @@ class Search {
 
 // The largest part of the time lost against the best: "pipeline bubble +120 ms".
 std::string lacks(const StepEstimate& best, const StepEstimate& other) {
-  const TimeParts& a = best.parts;
-  const TimeParts& b = other.parts;
-  const std::array<std::pair<const char*, double>, 8> more{
-      {{"matmul", b.products - a.products},
-       {"attention", b.attention - a.attention},
-       {"memory-bound", b.streams - a.streams},
-       {"exposed communication", b.messages - a.messages},
-       {"pipeline bubble", b.bubble - a.bubble},
-       {"gradient reduction", b.gradients - a.gradients},
-       {"optimizer", b.optimizer - a.optimizer},
-       {"offload", b.offload - a.offload}}};
-  const auto* most = std::max_element(
-      more.begin(), more.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
-  if (most->second <= 0) return "";
-  return fmt::format("{} +{}", most->first, human_duration(most->second));
+  const auto more = [&](const TimePart& part) {
+    return other.parts.*part.seconds - best.parts.*part.seconds;
+  };
+  const TimePart& most = *std::ranges::max_element(kTimeParts, {}, more);
+  return more(most) > 0 ? fmt::format("{} +{}", most.name, human_duration(more(most))) : "";
 }
 
 }  // namespace

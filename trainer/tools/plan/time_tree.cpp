@@ -261,11 +261,13 @@ PlanNode TimeTree::tree() {
   for (const Pass& which : kPasses) root.add(pass(which, layers, {}));
   root.add(update());
   root.add(communication(layers));
-  if (work_.mesh.pipeline > 1) {
-    PlanNode bubble = named_node("pipeline bubble");
-    bubble.amount = estimate_.parts.bubble;
-    root.add(std::move(bubble));
-  }
+  const auto add = [&](const char* name, double seconds) {
+    PlanNode node = named_node(name);
+    node.amount = seconds;
+    root.add(std::move(node));
+  };
+  if (work_.mesh.pipeline > 1) add("pipeline bubble", estimate_.parts.bubble);
+  if (estimate_.parts.waiting > 0) add("slowest node", estimate_.parts.waiting);
   root.add(offload());
   return root;
 }

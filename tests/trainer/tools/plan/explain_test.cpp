@@ -113,6 +113,7 @@ TEST_P(ExplainSums, AreThoseOfThePlan) {
               parts.messages + parts.gradients + parts.optimizer, close);
   EXPECT_NEAR(amount_of(time, {"offload"}), parts.offload, close);
   EXPECT_NEAR(amount_of(time, {"pipeline bubble"}), parts.bubble, close);
+  EXPECT_NEAR(amount_of(time, {"slowest node"}), parts.waiting, close);
 
   const PlanNode& memory = plan.explanation->memory;
   expect_sums(memory, "memory");

@@ -1,111 +1,218 @@
 #include "tests/trainer/tools/plan/fitting.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace trireme::published {
 namespace {
 
-struct Knob {
-  double* value;
-  double least, most;
-  double pull = 0.3;  // towards what was listed
+// Of ln(predicted / measured): about that of a run.
+constexpr double kSpread = 0.05;
+
+class Fit {
+ public:
+  explicit Fit(const std::vector<const Run*>& runs) : runs_(runs) {
+    std::map<std::string, double> counts;
+    for (const Run* run : runs) ++counts[run->group];
+    for (const Run* run : runs) weights_.push_back(1 / std::sqrt(counts[run->group]) / kSpread);
+  }
+  Fitted improved(Fitted from) const;
+
+ private:
+  using Vector = std::vector<double>;
+  Vector log_errors(const Fitted& fitted) const;
+  double badness(const Fitted& fitted, const Vector& errors) const;
+  std::vector<Vector> slopes(const Fitted& fitted, const Vector& errors) const;
+  Vector direction(const Fitted& fitted, const Vector& errors,
+                   const std::vector<Vector>& slopes) const;
+
+  const std::vector<const Run*>& runs_;
+  Vector weights_;
 };
 
-// The kernels' authors publish what attention reaches.
-constexpr double kMostPublished = 3;
-
-std::vector<Knob> knobs_of(DeviceProfile& profile, const std::vector<const Run*>& runs) {
-  std::vector<Knob> knobs{{&profile.streamed, 0.4, 0.95},
-                          {&profile.launch, 1e-6, 3e-5},
-                          {&profile.network.within.reached, 0.3, 0.95},
-                          {&profile.network.between.reached, 0.25, 0.95}};
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const bool used = std::any_of(runs.begin(), runs.end(), [&](const Run* run) {
-      return static_cast<int>(run->work.numbers()) == kind;
-    });
-    if (!used) continue;
-    ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
-    knobs.push_back({&rate.product, 0.3, 0.98});
-    knobs.push_back({&rate.half_depth, 1, 1500, 0.03});
-    if (kind == static_cast<int>(NumberFormat::kFloat8)) continue;  // attention is in halves
-    knobs.push_back({&rate.flash, 0.2, 0.85, kMostPublished});
-  }
-  return knobs;
+double away(const Fitted& fitted, const Parameter& parameter) {
+  return std::log(fitted.*parameter.value / parameter.expected) / parameter.width;
 }
 
-double badness(const std::vector<const Run*>& runs, const DeviceProfile& profile,
-               const std::vector<Knob>& knobs, const std::vector<double>& listed) {
+double rounded(double error) {
+  return std::sqrt(error * error + 1e-4);  // near 0
+}
+
+Fit::Vector Fit::log_errors(const Fitted& fitted) const {
+  const Profiles profiles = profiles_of(fitted);
+  Vector errors;
+  for (const Run* run : runs_) {
+    errors.push_back(std::log(seconds(*run, fitted, profiles) / run->measured));
+  }
+  return errors;
+}
+
+double Fit::badness(const Fitted& fitted, const Vector& errors) const {
   double sum = 0;
-  for (const Run* run : runs) {
-    const double off = std::log(1 + error(*run, profile));
-    sum += std::sqrt(off * off + 1e-3);
+  for (std::size_t i = 0; i < errors.size(); ++i) sum += weights_[i] * rounded(errors[i]);
+  for (const Parameter& parameter : parameters()) {
+    sum += 0.5 * away(fitted, parameter) * away(fitted, parameter);
   }
-  for (std::size_t i = 0; i < knobs.size(); ++i) {
-    const double away = std::log(*knobs[i].value / listed[i]);
-    sum += knobs[i].pull * away * away;
-  }
-  return sum / static_cast<double>(runs.size());
+  return sum;
 }
 
-void fit_one(const std::vector<const Run*>& runs, DeviceProfile& profile) {
-  const std::vector<Knob> knobs = knobs_of(profile, runs);
-  std::vector<double> listed;
-  for (const Knob& knob : knobs) listed.push_back(*knob.value);
-  double best = badness(runs, profile, knobs, listed);
-  for (double step = 0.2; step > 0.01;) {
-    const double before = best;
-    for (const Knob& knob : knobs) {
-      for (const double factor : {1 + step, 1 / (1 + step)}) {
-        const double was = *knob.value;
-        *knob.value = std::clamp(was * factor, knob.least, knob.most);
-        const double now = badness(runs, profile, knobs, listed);
-        if (now < best) {
-          best = now;
-          break;
-        }
-        *knob.value = was;
-      }
+// Solves a symmetric positive definite system by elimination.
+std::vector<double> solved(std::vector<std::vector<double>> matrix, std::vector<double> right) {
+  const std::size_t n = right.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t row = i + 1; row < n; ++row) {
+      const double factor = matrix[row][i] / matrix[i][i];
+      for (std::size_t j = i; j < n; ++j) matrix[row][j] -= factor * matrix[i][j];
+      right[row] -= factor * right[i];
     }
-    if (best > before - 1e-4) step /= 2;
   }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t j = i + 1; j < n; ++j) right[i] -= matrix[i][j] * right[j];
+    right[i] /= matrix[i][i];
+  }
+  return right;
+}
+
+// Of the errors, by the logarithm of each number.
+std::vector<Fit::Vector> Fit::slopes(const Fitted& fitted, const Vector& errors) const {
+  constexpr double kStep = 0.01;
+  std::vector<Vector> all;
+  for (const Parameter& parameter : parameters()) {
+    Fitted moved = fitted;
+    moved.*parameter.value *= std::exp(kStep);
+    all.push_back(log_errors(moved));
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      all.back()[i] = (all.back()[i] - errors[i]) / kStep;
+    }
+  }
+  return all;
+}
+
+// Gauss and Newton's step of the logarithms of the numbers, with weights that make squares of
+// errors as large as the errors.
+Fit::Vector Fit::direction(const Fitted& fitted, const Vector& errors,
+                           const std::vector<Vector>& slopes) const {
+  const std::size_t n = parameters().size();
+  std::vector<Vector> matrix(n, Vector(n));
+  Vector right(n);
+  for (std::size_t a = 0; a < n; ++a) {
+    const Parameter& parameter = parameters()[a];
+    matrix[a][a] = 1 / (parameter.width * parameter.width);
+    right[a] = -away(fitted, parameter) / parameter.width;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      const double weight = weights_[i] / rounded(errors[i]);
+      right[a] -= weight * slopes[a][i] * errors[i];
+      for (std::size_t b = 0; b < n; ++b) matrix[a][b] += weight * slopes[a][i] * slopes[b][i];
+    }
+  }
+  return solved(std::move(matrix), std::move(right));
+}
+
+Fitted Fit::improved(Fitted from) const {
+  Vector errors = log_errors(from);
+  double best = badness(from, errors);
+  std::vector<Vector> slopes;
+  for (int round = 0; round < 60; ++round) {
+    const bool is_new = round % 5 == 0;  // they change little
+    if (is_new) slopes = this->slopes(from, errors);
+    const Vector step = direction(from, errors, slopes);
+    const double before = best;
+    for (double part = 1; part > 0.01 && best == before; part /= 2) {
+      Fitted moved = from;
+      for (std::size_t i = 0; i < step.size(); ++i) {
+        const Parameter& parameter = parameters()[i];
+        double& value = moved.*parameter.value;
+        value = std::clamp(value * std::exp(part * std::clamp(step[i], -0.3, 0.3)), parameter.least,
+                           parameter.most);
+      }
+      Vector now = log_errors(moved);
+      const double found = badness(moved, now);
+      if (found >= before) continue;
+      best = found;
+      from = moved;
+      errors = std::move(now);
+    }
+    if (is_new && best > before - 1e-5) break;
+  }
+  return from;
+}
+
+Fitted fit_without(const std::vector<Run>& runs, const std::string& source) {
+  std::vector<const Run*> used;
+  for (const Run& run : runs) {
+    if (run.reason.empty() && run.group != source && !is_unseen(run.group)) used.push_back(&run);
+  }
+  Fitted expected;
+  for (const Parameter& parameter : parameters()) expected.*parameter.value = parameter.expected;
+  return Fit(used).improved(expected);
 }
 
 }  // namespace
 
-Profiles listed_by_name() {
-  Profiles profiles;
-  for (const DeviceProfile& profile : listed_profiles()) {
-    profiles[profile.name] = profile_of(profile.name);
-  }
-  return profiles;
+const std::vector<Parameter>& parameters() {
+  static const std::vector<Parameter> kParameters{
+      {&Fitted::hopper_joules, "Hopper, J per FLOP in 16 bits", 0.88e-12, 2.2e-12, 1.2e-12, 0.3,
+       "energy of a matmul at the full clock; at the least the clock never falls (794 TFLOP/s with "
+       "700 W)"},
+      {&Fitted::float8_joules, "Hopper, J per FLOP in 8 bits", 0.5e-12, 1.1e-12, 0.6e-12, 0.3,
+       "the same (1403 TFLOP/s)"},
+      {&Fitted::half_depth, "half depth", 10, 400, 60, 0.7,
+       "depth at which a matmul reaches half of what large ones do: filling the tiles' pipelines"},
+      {&Fitted::streamed, "streamed", 0.5, 0.93, 0.8, 0.1,
+       "share of the memory's bandwidth that memory-bound ops reach; a copy reaches 0.9"},
+      {&Fitted::nvlink, "NVLink", 0.5, 0.9, 0.78, 0.1,
+       "share of the link's bandwidth that large messages reach"},
+      {&Fitted::network, "network", 0.3, 0.97, 0.8, 0.2, "the same between nodes"},
+      {&Fitted::straggling, "straggling", 0.0005, 0.05, 0.01, 0.7,
+       "share of the step by which each doubling of the nodes prolongs it: all wait for the "
+       "slowest"},
+      {&Fitted::occupied, "occupied", 0.02, 0.6, 0.15, 0.5,
+       "share of a message's time by which it prolongs what it overlaps: it takes multiprocessors, "
+       "memory and power"},
+      {&Fitted::step_seconds, "s per step", 0.001, 0.2, 0.02, 0.7,
+       "between steps of programs in Python: data, logging, the optimizer's loops"}};
+  return kParameters;
 }
 
-void fit(const std::vector<Run>& runs, Profiles& profiles) {
-  for (auto& [name, profile] : profiles) {
-    std::vector<const Run*> own;
+Fitted fit(const std::vector<Run>& runs) {
+  return fit_without(runs, "");
+}
+
+std::vector<LeftOut> leave_one_out(const std::vector<Run>& runs) {
+  std::vector<LeftOut> all;
+  for (const Source& source : sources()) {
+    LeftOut left{.source = source,
+                 .fitted = source.is_unseen() ? fitted() : fit_without(runs, source.name),
+                 .runs = {},
+                 .errors = {}};
+    const Profiles profiles = profiles_of(left.fitted);
     for (const Run& run : runs) {
-      if (run.gpu == name && run.fitted) own.push_back(&run);
+      if (run.group != source.name || !run.reason.empty()) continue;
+      left.runs.push_back(&run);
+      left.errors.push_back(seconds(run, left.fitted, profiles) / run.measured - 1);
     }
-    if (own.size() > 1) fit_one(own, profile);
+    all.push_back(std::move(left));
   }
+  return all;
 }
 
-std::string text_of(const DeviceProfile& profile) {
-  std::string text =
-      fmt::format("{}: streamed {:.3f}, launch {:.2e}, within {:.3f}, between {:.3f}", profile.name,
-                  profile.streamed, profile.launch, profile.network.within.reached,
-                  profile.network.between.reached);
-  for (int kind = 0; kind < kNumberFormats; ++kind) {
-    const ProductRate& rate = profile.rates[static_cast<std::size_t>(kind)];
-    if (rate.peak <= 0) continue;
-    text += fmt::format("; {} product {:.3f}, half_depth {:.0f}, flash {:.3f}",
-                        name_of(static_cast<NumberFormat>(kind)), rate.product, rate.half_depth,
-                        rate.flash);
+std::vector<double> errors_of(const std::vector<LeftOut>& all,
+                              const std::function<bool(const Source&)>& is_meant) {
+  std::vector<double> errors;
+  for (const LeftOut& left : all) {
+    if (!is_meant(left.source)) continue;
+    errors.insert(errors.end(), left.errors.begin(), left.errors.end());
   }
-  return text;
+  return errors;
+}
+
+TimeBand band_of(const std::vector<LeftOut>& all) {
+  std::vector<double> longer;
+  for (const double error : errors_of(all, [](const Source& one) { return !one.is_later; })) {
+    longer.push_back(1 / (1 + error));
+  }
+  return {percentile(longer, 0.05), percentile(longer, 0.95)};
 }
 
 }  // namespace trireme::published

@@ -47,7 +47,7 @@ class OtherTrainer {
  private:
   StepOps recorded() const;
   List adapted(const List& list) const;
-  double unfused_bytes(const PlannedOp& op) const;
+  double more_passes(const PlannedOp& op) const;
   void attention(List& list, PlannedOp op) const;
   void stored_scores(List& list, const PlannedOp& op) const;
   void message(List& list, PlannedOp op) const;
@@ -72,7 +72,8 @@ StepOps OtherTrainer::recorded() const {
   mesh.data_shard *= mesh.context;
   mesh.context = 1;
   spec.micro_batches = 1;
-  if (traits_.recomputed == Recomputed::kNormsAndActivations) {
+  if (traits_.recomputed == Recomputed::kNormsAndActivations ||
+      traits_.recomputed == Recomputed::kFeedForward) {
     spec.activation_checkpoint.mode = Recompute::kSelective;
   }
   if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
@@ -84,8 +85,7 @@ StepOps OtherTrainer::recorded() const {
 List OtherTrainer::adapted(const List& list) const {
   List made;
   for (PlannedOp op : list) {
-    // Compiled into the ops around it: a product's operands are then read in 16 bits. What else it
-    // takes is in the rate that is fitted to these runs.
+    // Part of the kernels before it, by the compiler or by Transformer Engine's norms and SwiGLU.
     if (op.name == std::string_view("quantize")) continue;
     if (op.kind == Kind::kMatmul && op.element == 1) op.bytes *= 2;
     if (op.kind == Kind::kAttention) {
@@ -93,32 +93,42 @@ List OtherTrainer::adapted(const List& list) const {
     } else if (op.kind == Kind::kMessage) {
       message(made, op);
     } else {
-      if (op.kind == Kind::kMemory && !traits_.fused) op.bytes = unfused_bytes(op);
-      // Weight gradients accumulate.
-      if (op.result_bytes == 4 * op.rows * op.columns) op.result_bytes *= 2;
+      if (op.kind == Kind::kMemory) op.bytes *= more_passes(op);
+      const bool is_gradient = op.result_bytes == 4 * op.rows * op.columns;
+      if (is_gradient) op.result_bytes *= traits_.gradient_traffic / 4;
       made.push_back(op);
     }
   }
   return made;
 }
 
-// Context ranks exchange keys and values while they compute.
+// Context ranks exchange keys and values while they compute, or all heads before and after.
 void OtherTrainer::attention(List& list, PlannedOp op) const {
   op.name = "attention";  // not our kernels
   const bool backward = op.recomputed_flops > 0;
   const double context = to_double(work_.mesh.context);
   if (context > 1) {
     const ModelConfig& model = work_.spec.model;
-    const double keys =
-        to_double(std::max(model.num_key_value_heads, work_.mesh.tensor) * model.head_dim) /
-        to_double(work_.mesh.tensor);
-    list.push_back({.kind = Kind::kMessage,
-                    .name = "context",
-                    .element = op.element,
-                    .bytes = tokens() * context * 2 * keys * static_cast<double>(op.element) *
-                             (backward ? 2 : 1),
-                    .collective = Collective::kAllGather,
-                    .overlaps_next = true});
+    const auto width = [&](std::int64_t heads) {
+      return to_double(std::max(heads, work_.mesh.tensor) * model.head_dim) *
+             static_cast<double>(op.element) / to_double(work_.mesh.tensor);
+    };
+    const double keys = 2 * width(model.num_key_value_heads),
+                 queries = 2 * width(model.num_attention_heads);
+    if (traits_.exchanges_heads) {
+      list.push_back({.kind = Kind::kMessage,
+                      .name = "context",
+                      .element = op.element,
+                      .bytes = tokens() * (queries + keys),
+                      .collective = Collective::kAllToAll});
+    } else {
+      list.push_back({.kind = Kind::kMessage,
+                      .name = "context",
+                      .element = op.element,
+                      .bytes = tokens() * context * keys * (backward ? 2 : 1),
+                      .collective = Collective::kAllGather,
+                      .overlaps_next = true});
+    }
     op.columns *= context;
     op.flops *= context;
     op.recomputed_flops *= context;
@@ -155,27 +165,29 @@ void OtherTrainer::stored_scores(List& list, const PlannedOp& op) const {
   passes(3);
 }
 
-// Memory accesses if every step of the formula is a kernel.
-double OtherTrainer::unfused_bytes(const PlannedOp& op) const {
-  static const std::map<std::string, double> kMore{{"rms_norm_backward", 2.5},
-                                                   {"layer_norm_backward", 2.5},
-                                                   {"rope", 4},
-                                                   {"gelu", 1.5},
-                                                   {"gelu_backward", 5.0 / 3},
-                                                   {"swiglu", 5.0 / 3},
-                                                   {"swiglu_backward", 1.6},
-                                                   {"embedding", 2},
-                                                   {"embedding_backward", 4.0 / 3}};
+// Memory accesses over those of this trainer's kernel, if every step of the formula is a kernel.
+double OtherTrainer::more_passes(const PlannedOp& op) const {
+  static const std::map<std::string, double> kOfActivations{
+      {"gelu", 1.5}, {"gelu_backward", 5.0 / 3}, {"swiglu", 5.0 / 3}, {"swiglu_backward", 1.6}},
+      kOfOthers{{"rms_norm_backward", 2.5},
+                {"layer_norm_backward", 2.5},
+                {"rope", 4},
+                {"embedding", 2},
+                {"embedding_backward", 4.0 / 3}};
   const std::string name = op.name;
+  if (const auto found = kOfActivations.find(name); found != kOfActivations.end()) {
+    return traits_.fused_activations ? 1 : found->second;
+  }
+  if (traits_.fused) return 1;
   if (name == "rms_norm" || name == "layer_norm") {
     const double outside =
         tokens() / (work_.spec.parallelism.sequence ? to_double(work_.mesh.tensor) : 1);
     const double pass =
         outside * to_double(work_.spec.model.hidden_size) * static_cast<double>(op.element);
-    return pass * (op.bytes > 2 * pass ? 9 : 6);  // with and without a residual
+    return pass * (op.bytes > 2 * pass ? 9 : 6) / op.bytes;  // with and without a residual
   }
-  const auto found = kMore.find(name);
-  return found == kMore.end() ? op.bytes : found->second * op.bytes;
+  const auto found = kOfOthers.find(name);
+  return found == kOfOthers.end() ? 1 : found->second;
 }
 
 // In pieces of the programs' size: ZeRO-2 and 3 communicate a layer at a time, ZeRO-0 and 1 a
@@ -185,6 +197,7 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
   if (!is_of_data(op) && !is_tied) return list.push_back(op);
   const double elements = op.bytes / static_cast<double>(op.element);
   if (op.element == 4) {  // a gradient
+    if (traits_.sums_whole_gradients) op.collective = Collective::kAllReduce;
     op.element = static_cast<std::size_t>(traits_.gradient_bytes);
     op.bytes = elements * traits_.gradient_bytes;
   }
@@ -205,10 +218,14 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
 List OtherTrainer::recomputed(const PartOps& block) const {
   List list;
   const bool whole = traits_.recomputed == Recomputed::kAll && traits_.whole_recompute;
+  const double first_of_mlp = to_double(work_.spec.model.intermediate_size / work_.mesh.tensor *
+                                        (work_.spec.model.gated_mlp ? 2 : 1));
   for (const PlannedOp& op : block.forward) {
     const bool again =
         whole ? !is_of_data(op)
-              : traits_.recomputed == Recomputed::kAttention && op.kind == Kind::kAttention;
+        : traits_.recomputed == Recomputed::kFeedForward
+            ? op.kind == Kind::kMatmul && op.columns == first_of_mlp
+            : traits_.recomputed == Recomputed::kAttention && op.kind == Kind::kAttention;
     if (again) list.push_back(op);
   }
   return overlapped(adapted(list));
@@ -251,9 +268,9 @@ List OtherTrainer::with_whole_head(const List& list) const {
   whole.push_back(matmul(first->element, tokens(), vocab, hidden, element));
   whole.push_back({.name = "loss",
                    .element = first->element,
-                   .bytes = (traits_.fused_loss ? 4 : 22) * tokens() * vocab * element});
+                   .bytes = (traits_.fused_loss ? 3 : 22) * tokens() * vocab * element});
   whole.push_back(matmul(first->element, tokens(), hidden, vocab, element));
-  whole.push_back(matmul(first->element, vocab, hidden, tokens(), 8));
+  whole.push_back(matmul(first->element, vocab, hidden, tokens(), traits_.gradient_traffic));
   const auto last = std::find_if(list.rbegin(), list.rend(), is_matmul);
   whole.insert(whole.end(), last.base(), list.end());
   return whole;

@@ -5,8 +5,15 @@
 namespace trireme::published {
 
 // Recomputation in the backward. kNormsAndActivations is mode "selective" of this trainer,
-// kAttention the selective recomputation of Korthikanti et al. 2022.
-enum class Recomputed : std::uint8_t { kNothing, kNormsAndActivations, kAttention, kAll };
+// kAttention the selective recomputation of Korthikanti et al. 2022, kFeedForward all of the MLP
+// but its last matmul, and norms.
+enum class Recomputed : std::uint8_t {
+  kNothing,
+  kNormsAndActivations,
+  kAttention,
+  kFeedForward,
+  kAll
+};
 
 // Overlap of tensor-parallel communication: none, with the weight-gradient matmuls, or with all
 // matmuls that produce or consume it (asynchronous TP; only the first chunk is exposed).
@@ -18,18 +25,24 @@ enum class TensorOverlap : std::uint8_t { kNone, kWeightGradients, kAll };
 struct TrainerTraits {
   Recomputed recomputed = Recomputed::kNothing;
   bool flash_attention = true;  // false: attention scores are stored in memory
-  // Speed relative to the fastest fused attention of the device: 0.57 for FlashAttention-2 on
-  // Hopper, as FlashAttention-3 is 1.5 to 2 times as fast (Shah et al. 2024).
+  // Speed relative to cuDNN's attention: 0.65 for FlashAttention-2 on Hopper (Shah et al. 2024,
+  // figures 5 and 6: 0.62 with heads of 128, 0.70 with heads of 64).
   double attention_kernels = 1;
-  bool fused = true;              // false: one kernel per step of a norm or activation
-  bool fused_loss = true;         // false: the same for the loss, with float32 logits
-  double messages_per_layer = 1;  // all-gathers per layer with ZeRO-3
-  bool overlaps_data = true;      // gradient reduction overlaps the last backward
+  bool fused = true;                  // false: one kernel per step of a norm, rotation or embedding
+  bool fused_activations = true;      // false: the same of activations
+  bool fused_loss = true;             // false: the same for the loss, with float32 logits
+  double messages_per_layer = 1;      // all-gathers per layer with ZeRO-3
+  bool overlaps_data = true;          // gradient reduction overlaps the last backward
+  bool sums_whole_gradients = false;  // all-reduces gradients, although the optimizer is sharded
   bool whole_recompute =
       false;  // full recomputation includes the last matmul, which the backward does not need
   bool divides_boundary = false;  // tensor ranks send shards of the stage boundary activations
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
-  double gradient_bytes = 4;  // bytes per element of the gradient reduction
+  bool exchanges_heads = false;  // context ranks: all-to-all between tokens and heads (Ulysses)
+  double gradient_bytes = 4;     // bytes per element of the gradient reduction
+  // Bytes read and written per element of a weight's gradient and micro-batch: float32 that the
+  // matmul adds to.
+  double gradient_traffic = 8;
 };
 
 // The ops and messages of such a program, from those that this trainer's layers issue for the same

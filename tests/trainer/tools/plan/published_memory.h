@@ -7,14 +7,13 @@
 namespace trireme::published {
 
 struct Memory {
-  std::string model, what;
-  double published = 0, counted = 0;  // GiB
+  const Run* run = nullptr;
+  std::string what;
+  double published = 0, planned = 0;  // GiB
 };
 
-// Of the eight runs of Korthikanti et al. 2022: parameters and optimizer at 18 bytes each by our
-// count of parameters, and activations of a layer by the paper's formulas (section 4), as many
-// as the first rank of our schedule holds at the same time. What this program's own layers keep
-// is less, as they keep no scores; the memory planner counts that.
-std::vector<Memory> korthikanti_memory(const std::vector<Run>& runs);
+// What has been published of a rank's memory, and what this program's arenas would hold in the same
+// run: those of Korthikanti et al. 2022 (figures 1 and 7) apart, of others the most of a rank.
+std::vector<Memory> published_memory(const std::vector<Run>& runs);
 
 }  // namespace trireme::published

@@ -5,8 +5,12 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "model/base/error.h"
+#include "model/device/imagined.h"
+#include "parallel/pipeline/registry.h"
+#include "trainer/tools/plan/run_plan.h"
 
 namespace trireme::published {
 namespace {
@@ -60,17 +64,19 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
   return 6 * (layers * (projections + mlp) + vocab * hidden) + attention;
 }
 
-constexpr double kFlashAttention2 = 0.57;  // on Hopper, see TrainerTraits
+constexpr double kFlashAttention2 = 0.65;  // on Hopper, see TrainerTraits
 
 Recomputed recomputed_by(const std::string& recompute) {
   return has(recompute, "full")           ? Recomputed::kAll
          : has(recompute, "selective+SP") ? Recomputed::kAttention
          : has(recompute, "selective")    ? Recomputed::kNormsAndActivations
+         : has(recompute, "ffn")          ? Recomputed::kFeedForward
          : has(recompute, "per-op")       ? Recomputed::kNormsAndActivations
                                           : Recomputed::kNothing;
 }
 
-// What is known of the programs: which messages they hide, what they fuse and what they send.
+// What the sources say of the programs: which messages they hide, what they fuse and what they
+// send.
 TrainerTraits set_traits(Run& run, const Json& row) {
   EngineSpec& spec = run.work.spec;
   const std::string& s = run.source;
@@ -80,6 +86,8 @@ TrainerTraits set_traits(Run& run, const Json& row) {
   // Megatron-LM's buckets are of at least 40 million elements.
   spec.bucket = 40'000'000;
   if (has(s, "SC21")) {
+    // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
+    // stores scores, and reduces gradients in 16 bits after the last backward.
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,
@@ -91,6 +99,7 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
     if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
   } else if (has(s, "Korthikanti")) {
+    // The same a year later; inputs are gathered again during the input's gradient (4.2.2).
     traits = {.flash_attention = false,
               .fused_loss = false,
               .overlaps_data = false,
@@ -101,34 +110,56 @@ TrainerTraits set_traits(Run& run, const Json& row) {
     spec.parallelism.sequence = has(run.recompute, "SP");
     spec.parallelism.zero = 0;
   } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
+    // Both overlap tensor, data and pipeline parallel communication (--tp-comm-overlap and others);
+    // NeMo's recipes reduce gradients in bfloat16. cuDNN's attention by Transformer Engine.
     traits = {.fused_loss = false,
               .divides_boundary = true,
               .tensor_overlap = TensorOverlap::kAll,
               .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
+  } else if (has(s, "SimuMax")) {
+    // By its script: no overlap of tensor parallel or data parallel communication, a fused loss,
+    // context ranks with --cp-comm-type a2a.
+    traits = {.overlaps_data = false, .divides_boundary = true, .exchanges_heads = true};
   } else if (has(s, "torchtitan")) {
+    // FSDP2 with PyTorch's attention; runs with tensor parallelism and float8 are compiled.
     const bool compiled = has(run.note, "compile") || several;
     traits = {
         .attention_kernels = kFlashAttention2,
         .fused = compiled,
+        .fused_activations = compiled,
         .fused_loss = false,
-        .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone};
+        .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone,
+        .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
     spec.parallelism.zero = 3;
   } else if (has(s, "llm.c") || has(s, "llmq")) {
+    // cuDNN's attention, kernels of their own like this trainer's, gradients in bfloat16.
     traits.gradient_bytes = 2;
+    traits.gradient_traffic = 4;
   } else if (has(s, "nanotron")) {
-    spec.bucket = 6'250'000;  // PyTorch's DistributedDataParallel
+    // At c2528430, March 2025. trainer.py and gradient_accumulator.py: with ZeRO-0 PyTorch's
+    // DistributedDataParallel, in buckets of 25 MB; with ZeRO-1 an all-reduce of all gradients
+    // after the last backward.
+    const bool shards = has(run.note, "ZeRO-1");
+    spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
     traits = {.attention_kernels = kFlashAttention2,
+              .fused_activations = false,
               .fused_loss = false,
-              .overlaps_data = false,
-              .tensor_overlap = TensorOverlap::kWeightGradients};
-    spec.parallelism.zero = has(run.note, "ZeRO-1") ? 1 : 0;
+              .overlaps_data = !shards,
+              .sums_whole_gradients = true,
+              .tensor_overlap = TensorOverlap::kWeightGradients,
+              .gradient_traffic = 12};  // written in 16 bits, then added to float32
+    spec.parallelism.zero = shards ? 1 : 0;
   } else if (has(s, "Llama 3 Herd")) {
-    traits = {.fused_loss = false, .divides_boundary = true};
+    // Trained before FlashAttention-3 was published, with kernels that are not named.
+    traits = {.attention_kernels = kFlashAttention2, .fused_loss = false, .divides_boundary = true};
   } else if (has(s, "llm-foundry")) {
-    traits = {.attention_kernels = kFlashAttention2,
+    // attn_impl is "triton" at the commit that published these rows (b2a43a147, October 2023): the
+    // first FlashAttention, half as fast as the second (Dao 2023).
+    traits = {.attention_kernels = kFlashAttention2 / 2,
               .fused = false,
+              .fused_activations = false,
               .whole_recompute = true,
-              .gradient_bytes = 2};
+              .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
     spec.parallelism.zero = 3;
   }
   traits.recomputed = recomputed_by(row.at("recompute"));
@@ -146,33 +177,102 @@ std::string reason_against(const Run& run, const std::string& precision) {
   return {};
 }
 
-// Where the micro-batch is not published, one sequence; torchtitan makes as many micro-batches as
-// stages, and one without a pipeline.
-std::int64_t micro_batch_of(const Run& run, const Json& row, std::int64_t sequences) {
-  if (const std::int64_t given = integer(row, "mbs"); given > 0) return given;
-  if (!has(run.source, "torchtitan")) return 1;
-  return std::max<std::int64_t>(1, sequences / run.work.mesh.pipeline);
+// A stage's last layer is the first with which the stages up to it have more than their share of
+// the multiply-adds, the head's included (nanotron, models/base.py).
+std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t stages) {
+  const auto hidden = static_cast<double>(m.hidden_size);
+  const double layer = hidden * static_cast<double>(4 * m.hidden_size + 3 * m.intermediate_size);
+  const double all =
+      layer * static_cast<double>(m.num_hidden_layers) + hidden * static_cast<double>(m.vocab_size);
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
+  std::size_t stage = 0;
+  for (std::int64_t i = 1; i <= m.num_hidden_layers; ++i) {
+    ++layers[stage];
+    const double share = all * static_cast<double>(stage + 1) / static_cast<double>(stages);
+    if (layer * static_cast<double>(i) > share) ++stage;
+  }
+  return layers;
 }
 
-// Where virtual stages are not published: one layer each, where that divides.
-void set_stages(Run& run, const Json& row) {
+// Stages of one layer, of which the first has only the embedding and the last only the head
+// (section 3.3.2): an empty layer each.
+void set_stages_of_herd(Run& run) {
+  EngineSpec& spec = run.work.spec;
+  spec.model.num_hidden_layers += 2;
+  run.ops.kinds.emplace_back();
+  run.ops.kind_of.assign(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
+  run.ops.kind_of.front() = run.ops.kind_of.back() = run.ops.kinds.size() - 1;
+  spec.parallelism.schedule = "Interleaved1F1B";
+  spec.parallelism.layers_per_stage.assign(run.ops.kind_of.size(), 1);
+}
+
+void set_stages(Run& run) {
   Workload& w = run.work;
-  w.spec.parallelism.virtual_stages = integer(row, "vp");
+  ParallelismConfig& p = w.spec.parallelism;
   const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
-  const bool unknown = has(run.note, "VP not published") || has(run.source, "Llama 3 Herd");
-  if (unknown && ranks > 1 && w.spec.micro_batches % ranks == 0) {
-    w.spec.parallelism.virtual_stages = layers / ranks;
+  if (run.group == "Llama 3 Herd") return set_stages_of_herd(run);
+  const std::int64_t stages = ranks * p.virtual_stages;
+  if (p.virtual_stages > 1) p.schedule = "Interleaved1F1B";
+  if (run.group == "nanotron") {
+    p.layers_per_stage = divided_by_nanotron(w.spec.model, stages);
+  } else if (layers % stages == 0) {
+    p.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
   }
-  const std::int64_t stages = ranks * w.spec.parallelism.virtual_stages;
-  if (w.spec.parallelism.virtual_stages > 1) w.spec.parallelism.schedule = "Interleaved1F1B";
-  if (layers % stages == 0) {
-    w.spec.parallelism.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
+}
+
+// By the planner's arenas.
+bool fits(const Run& run) {
+  const Device device = imagined_gpu();
+  const double available = usable_bytes(find_profile(run.gpu), device, run.work.ranks());
+  return static_cast<double>(plan_layout(config_of(run), device).most_device_bytes()) <= available;
+}
+
+// A run with that many sequences per micro-batch and virtual stages per rank.
+Run with_batch(Run run, const TrainerTraits& traits, std::int64_t sequences,
+               std::int64_t micro_batch, std::int64_t virtual_stages) {
+  EngineSpec& spec = run.work.spec;
+  spec.training.local_batch_size = micro_batch;
+  spec.micro_batches = std::max<std::int64_t>(1, sequences / micro_batch);
+  spec.parallelism.virtual_stages = virtual_stages;
+  run.ops = ops_of(run.work, traits);
+  set_stages(run);
+  run.schedule = std::make_shared<Simulation>(
+      make_schedule(spec.parallelism.schedule, pipeline_shape(run.work)));
+  return run;
+}
+
+// What is not published of the micro-batch and the virtual stages is as is fastest among what fits,
+// both by the planner; the smallest if nothing fits.
+Run fastest(const Run& run, const TrainerTraits& traits, std::int64_t sequences,
+            std::int64_t micro_batch, std::int64_t virtual_stages) {
+  const Profiles profiles = profiles_of(fitted());
+  const std::int64_t layers = run.work.spec.model.num_hidden_layers, ranks = run.work.mesh.pipeline;
+  std::optional<Run> best;
+  double least = 0;
+  for (std::int64_t batch = 1; batch <= sequences; ++batch) {
+    if (micro_batch > 0 ? batch != micro_batch : sequences % batch != 0) continue;
+    for (std::int64_t stages = 1; stages <= std::max(layers / ranks, virtual_stages); ++stages) {
+      if (virtual_stages > 0 ? stages != virtual_stages : layers % (ranks * stages) != 0) continue;
+      if (stages > 1 && (ranks == 1 || sequences / batch % ranks != 0)) continue;
+      Run made = with_batch(run, traits, sequences, batch, stages);
+      const double taken = estimate(made, profiles).seconds;
+      if (best && (taken >= least || !fits(made))) continue;
+      least = taken;
+      best = std::move(made);
+    }
   }
+  require(best.has_value(), "no micro-batch of ", run.source);
+  return *best;
 }
 
 Run run_from(const Json& row, const Json& models) {
   Run run;
   run.source = row.at("src");
+  for (const Source& source : sources()) {
+    if (has(run.source, source.name)) run.group = source.name;
+  }
+  require(!run.group.empty(), "no source ", run.source);
+  run.is_python = run.group != "llmq" && run.group != "llm.c";
   run.model = row.at("model");
   run.note = row.at("note");
   run.recompute = row.at("recompute");
@@ -190,17 +290,20 @@ Run run_from(const Json& row, const Json& models) {
             .data_shard = integer(row, "dp"),
             .context = integer(row, "cp"),
             .tensor = integer(row, "tp")};
-  const std::int64_t sequences = integer(row, "gbs_seq") / w.mesh.data_shard;
-  spec.training.local_batch_size =
-      std::min(micro_batch_of(run, row, sequences), std::max<std::int64_t>(sequences, 1));
-  spec.micro_batches = std::max<std::int64_t>(1, sequences / spec.training.local_batch_size);
-  run.ops = ops_of(w, set_traits(run, row));
-  set_stages(run, row);
-  run.reason = reason_against(run, precision);
-  const double tokens = static_cast<double>(w.tokens());
-  const double ranks = static_cast<double>(w.ranks());
+  const std::int64_t sequences =
+      std::max<std::int64_t>(1, integer(row, "gbs_seq") / w.mesh.data_shard);
+  const double tokens = static_cast<double>(integer(row, "gbs_seq") * spec.training.seq_len);
   const double flops =
       flops_per_token(spec.model, static_cast<double>(spec.training.seq_len), row.at("flop_conv"));
+  const std::int64_t virtual_stages = run.group == "Llama 3 Herd"
+                                          ? spec.model.num_hidden_layers / w.mesh.pipeline + 1
+                                      : has(run.note, "VP not published") ? 0
+                                                                          : integer(row, "vp");
+  const TrainerTraits traits = set_traits(run, row);
+  run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences), virtual_stages);
+  run.reason = reason_against(run, precision);
+  run.gib = number(row, "mem_gib");
+  const double ranks = static_cast<double>(run.work.ranks());
   // Of the GPU's peak in bfloat16.
   const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
   if (const double seconds = number(row, "iter_s"); seconds > 0) {
@@ -227,36 +330,68 @@ std::vector<Run> read(const std::filesystem::path& path) {
     run.number = static_cast<int>(runs.size());
     runs.push_back(std::move(run));
   }
-  std::map<std::pair<std::string, NumberFormat>, std::vector<Run*>> groups;
-  for (Run& run : runs) {
-    if (run.reason.empty()) groups[{run.gpu, run.work.numbers()}].push_back(&run);
-  }
-  for (const auto& [kind, group] : groups) {
-    for (std::size_t i = 0; i < group.size(); ++i) {
-      group[i]->fitted = group.size() > 1 && i % 2 == 0;
-    }
-  }
   return runs;
 }
 
-DeviceProfile profile_of(const std::string& gpu) {
-  DeviceProfile profile = find_profile(gpu);
-  if (gpu == "H200") {
-    const DeviceProfile h100 = find_profile("H100");
-    profile.rates = h100.rates;
-    profile.streamed = h100.streamed;
-    profile.launch = h100.launch;
+RunConfig config_of(const Run& run) {
+  const Workload& work = run.work;
+  RunConfig config = work.spec;
+  config.training.dtype = work.spec.precision == MatmulPrecision::kFloat8 ? "float8" : "bfloat16";
+  config.training.global_batch_size =
+      work.mesh.data_shard * work.spec.micro_batches * work.spec.training.local_batch_size;
+  const Recomputed recomputed = recomputed_by(run.recompute);
+  if (recomputed == Recomputed::kAll) {
+    config.activation_checkpoint.mode = Recompute::kFull;
+  } else if (recomputed != Recomputed::kNothing && recomputed != Recomputed::kAttention) {
+    config.activation_checkpoint.mode = Recompute::kSelective;
   }
-  for (ProductRate& rate : profile.rates) rate.own_flash = 0;
-  return profile;
+  config.parallelism.pipeline = work.mesh.pipeline;
+  config.parallelism.data_shard = work.mesh.data_shard;
+  config.parallelism.context = work.mesh.context;
+  config.parallelism.tensor = work.mesh.tensor;
+  return config;
 }
 
-StepEstimate estimate(const Run& run, const DeviceProfile& device) {
-  return estimate_step(run.work, run.ops, device);
+const std::vector<Source>& sources() {
+  // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
+  // added afterwards, as a test of the B200.
+  static const std::vector<Source> kSources{
+      {"torchtitan", true},    {"SC21", true}, {"llm-foundry"}, {"Llama 3 Herd"}, {"Korthikanti"},
+      {"Megatron-LM README"},  {"llmq"},       {"nanotron"},    {"llm.c"},        {"NeMo"},
+      {"SimuMax", false, true}};
+  return kSources;
 }
 
-double error(const Run& run, const DeviceProfile& device) {
-  return estimate(run, device).seconds / run.measured - 1;
+bool is_unseen(const std::string& source) {
+  return std::any_of(sources().begin(), sources().end(),
+                     [&](const Source& one) { return one.name == source && one.is_unseen(); });
+}
+
+const Fitted& fitted() {
+  static const Fitted kFitted{fitted_efficiencies(), 0.056};
+  return kFitted;
+}
+
+Profiles profiles_of(const Fitted& fitted) {
+  Profiles profiles;
+  for (const DeviceProfile& profile : listed_profiles(fitted)) profiles[profile.name] = profile;
+  const DeviceProfile& h100 = profiles.at("H100");
+  DeviceProfile& h200 = profiles.at("H200");
+  h200.rates = h100.rates;
+  h200.streamed = h100.streamed;
+  h200.launch = h100.launch;
+  for (auto& [name, profile] : profiles) {
+    for (ProductRate& rate : profile.rates) rate.own_flash = 0;
+  }
+  return profiles;
+}
+
+StepEstimate estimate(const Run& run, const Profiles& profiles) {
+  return estimate_step(run.work, run.ops, profiles.at(run.gpu), *run.schedule);
+}
+
+double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {
+  return estimate(run, profiles).seconds + (run.is_python ? fitted.step_seconds : 0);
 }
 
 double percentile(std::vector<double> values, double share) {

@@ -1,35 +1,62 @@
 #pragma once
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/trainer/tools/plan/other_trainers.h"
+#include "trainer/tools/plan/efficiencies.h"
 #include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/layout_plan.h"
 
 namespace trireme::published {
+
+// What is fitted: the planner's efficiencies, and what only other trainers' steps take.
+struct Fitted : Efficiencies {
+  double step_seconds = 0;  // of the host between steps, if it runs Python
+};
+const Fitted& fitted();
+
+// A paper or repository. Its runs are fitted to or predicted together.
+struct Source {
+  std::string name;
+  bool is_drawn = false;                                   // by lot (PUBLISHED.md)
+  bool is_later = false;                                   // added when all numbers were final
+  bool is_unseen() const { return is_drawn || is_later; }  // never fitted to
+};
+const std::vector<Source>& sources();
+bool is_unseen(const std::string& source);
 
 // A run that somebody has published, and what the cost model says of it.
 struct Run {
   int number = 0;  // in the file, from 0
   std::string source, model, note, recompute;
-  std::string gpu;      // a listed device
-  std::string reason;   // why it cannot be modelled; empty: it can
-  bool fitted = false;  // else it tests
+  std::string group;   // Source::name
+  std::string gpu;     // a listed device
+  std::string reason;  // why it cannot be modelled; empty: it can
+  bool is_python = true;
   Workload work;
-  StepOps ops;          // of the program that ran
+  StepOps ops;  // of the program that ran
+  std::shared_ptr<const Simulation> schedule;
   double measured = 0;  // seconds of a step, from whatever was published
+  double gib = 0;       // of a rank's memory; 0: not published
 };
 
-// All of a file that has the form of published_runs.json. Every second run of a GPU and number
-// format, in the file's order, is for fitting, the others for testing; so is one that is alone.
+// All of a file that has the form of published_runs.json.
 std::vector<Run> read(const std::filesystem::path& path);
 
-// The listed profile without our kernels' efficiencies: the H200's are theirs, so that it has those
-// of the H100.
-DeviceProfile profile_of(const std::string& gpu);
-StepEstimate estimate(const Run& run, const DeviceProfile& device);
-// Predicted over measured, less 1.
-double error(const Run& run, const DeviceProfile& device);
+// The config of this trainer for the same run. Its attention recomputes scores always.
+RunConfig config_of(const Run& run);
+
+// The listed profiles by name, without our kernels' efficiencies: the H200's are theirs, so that it
+// has those of the H100.
+using Profiles = std::map<std::string, DeviceProfile>;
+Profiles profiles_of(const Fitted& fitted);
+
+// Predicted seconds of a step.
+StepEstimate estimate(const Run& run, const Profiles& profiles);
+double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles);
 
 double median(std::vector<double> values);
 double percentile(std::vector<double> values, double share);
