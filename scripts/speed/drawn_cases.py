@@ -60,5 +60,5 @@ def draw(count, seed, models, experts, accepted):
         what = draw_one(models, experts, lot)
         if what["batch"] * what["seq"] <= TOKENS["most"] and what not in drawn and accepted(what):
             drawn.append(what)
-    # By ranks, so that one calibration serves neighbours.
+    # By ranks, so that one calibration serves many.
     return sorted(drawn, key=lambda what: what["ranks"])
