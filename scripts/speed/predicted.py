@@ -5,8 +5,8 @@
 
 Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
 of ranks, with all ranks at work; then every configuration is planned with that profile and trained for
-a few steps. A reference model's step is timed around each: its ratio between run and calibration is that of
-the machine's speed, and the configuration is trained again if it changed meanwhile. Run it on an idle machine.
+a few steps, three times. A reference model's step is timed around each: its ratio between runs and calibration is
+that of the machine's speed. Run it on an idle machine.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from drawn_cases import draw
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
-STEADY = 0.05  # change of the machine's speed during a run
+STEADY = 0.05  # change of the machine's speed during a calibration
 TRIES = 3
 # model_type, hidden, layers, heads, ffn
 MODELS = {
@@ -47,9 +47,9 @@ Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trire
 measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
 has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
 the steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
-changes: predictions are multiplied by what a reference step ("{reference}") takes before the run over what it took
-around the calibration, and a run is repeated if that step takes {steady:.0f} % more or less after it; after {tries}
-attempts the last one counts.
+changes: each configuration is trained {times} times with a reference step ("{reference}") before and after, the
+median of their ratios counts, and predictions are multiplied by the median of the reference step over what it took
+around the calibration, which is repeated if it changed by {steady:.0f} % meanwhile, {tries} times at most.
 """
 DRAWN = """
 The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
@@ -208,17 +208,19 @@ class Machine:
             if abs(after / before - 1) <= STEADY:
                 break
 
-    def measure(self, what, steps):
-        """(seconds, profile, seconds of the reference step over those at calibration)."""
+    def measure(self, what, steps, times):
+        """(seconds, profile, seconds of the reference step over those at calibration): the median of `times` runs,
+        each over the reference step around it."""
         if what["ranks"] not in self.profiles:
             self.calibrate(what["ranks"])
         name, of_profile = self.profiles[what["ranks"]]
-        for _ in range(TRIES):
-            before = self.reference()
+        references, ratios = [self.reference()], []
+        for _ in range(times):
             took = measured(self.program, what, steps, self.folder)
-            if abs(self.reference() / before - 1) <= STEADY:
-                break
-        return took, name, before / of_profile
+            references.append(self.reference())
+            ratios.append(2 * took / sum(references[-2:]))
+        usual = statistics.median(references)
+        return statistics.median(ratios) * usual, name, usual / of_profile
 
 
 def percentile(values, share):
@@ -239,6 +241,10 @@ def arguments():
     return parser.parse_args()
 
 
+def times_of(options):
+    return 1 if options.quick else 3
+
+
 def cases(options, folder):
     if options.draw:
         return draw(options.draw, options.seed, MODELS, EXPERTS,
@@ -256,7 +262,7 @@ def compare(options, folder):
         if str(what) not in known:
             if not options.quick:
                 wait_until_quiet(20)
-            known[str(what)] = machine.measure(what, 4 if options.quick else 7)
+            known[str(what)] = machine.measure(what, 5, times_of(options))
             kept.write_text(json.dumps(known, indent=1))
         took, profile, slower = known[str(what)]
         step = predicted(options.trireme, what, profile, folder)
@@ -268,7 +274,7 @@ def main():
     options.trireme = str(pathlib.Path(options.trireme).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     reference = f"{REFERENCE['model']}, {REFERENCE['micro']} x {REFERENCE['seq']}"
-    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES)]
+    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES, times=times_of(options))]
     if options.draw:
         lines.append(DRAWN.format(count=options.draw, seed=options.seed).strip() + "\n")
     chosen = f', configurations with "{options.only}"' if options.only else ""
