@@ -41,7 +41,7 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// Computation on the CPU before the communication or beside it.
+// Computation on the CPU before the communication or overlapping it.
 class SomeMatmul {
  public:
   explicit SomeMatmul(std::int64_t side) : side_(side) {}
@@ -56,20 +56,20 @@ class SomeMatmul {
   Memory memory_{3 * static_cast<std::size_t>(side_ * side_) * sizeof(float), Device{}};
 };
 
-enum class Work : std::uint8_t { kNone, kBefore, kBeside };
+enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. Ranks compute
-// before or beside them as in a step: those that share a core wait for their turn.
+// before or during them as in a step: those that share a core wait for their turn.
 Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
              Work work, const std::string& name) {
   Stream stream(device);
   Stopwatch stopwatch(ranks, stream);
-  SomeMatmul compute(work == Work::kBeside ? 512 : 256);
+  SomeMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
     return stopwatch.together([&] {
       if (work == Work::kBefore) compute(stream);
-      if (work != Work::kBeside) return ranks.all_reduce(stream, tensor, Reduce::kSum);
+      if (work != Work::kDuring) return ranks.all_reduce(stream, tensor, Reduce::kSum);
       Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
       compute(stream);
       transfer.wait();
@@ -102,7 +102,7 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kBeside,
+    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kDuring,
                              "shared memory of the node");
   }
   return network;
