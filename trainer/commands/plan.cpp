@@ -89,6 +89,13 @@ void require_divided_experts(const PlanOptions& options, bool has_divided) {
       "experts; remove it, or set parallelism.expert");
 }
 
+void require_failures(const FailureOptions& options) {
+  if (options.are_known() || options == FailureOptions{}) return;
+  throw ConfigError(
+      "--save-seconds, --restart-seconds, --repair-hours and --storage-bandwidth have no effect "
+      "without failures; add --mtbf or --failures-per-device-year");
+}
+
 // `config` with what the search has chosen, each such value marked as derived.
 LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& config) {
   LoadedConfig with = loaded;
@@ -213,6 +220,52 @@ ExitCode compare(const PlanChoices& choices, const std::vector<Override>& overri
   return first.plan.fits() && second.plan.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
 }
 
+// Failures and what they cost, for the expected goodput.
+void add_failure_options(CLI::App& app, FailureOptions& options) {
+  CLI::Option* const mtbf =
+      app.add_option(
+             "--mtbf", options.mtbf_hours,
+             "Mean time between failures of the whole run, in hours, to predict goodput and "
+             "recommend checkpoint intervals; the days and the cost then include what "
+             "saves and failures take")
+          ->check(number_between(1e-3, 1e9))
+          ->type_name("HOURS");
+  const double published = published_failures_per_device_year();
+  app.add_option("--failures-per-device-year", options.per_device_year,
+                 fmt::format("Failures of a device in a year, instead of --mtbf; 'published': "
+                             "{:.3f}, of Llama 3 405B on 16,384 GPUs",
+                             published))
+      ->transform(CLI::Validator(
+          [published](std::string& text) {
+            if (text == "published") text = fmt::format("{}", published);
+            return std::string();
+          },
+          ""))
+      ->check(number_between(1e-6, 1e6))
+      ->excludes(mtbf)
+      ->type_name("RATE");
+  app.add_option("--save-seconds", options.save_seconds,
+                 "Seconds that one checkpoint save blocks training (default: measured in the run "
+                 "folder, otherwise estimated)")
+      ->check(number_between(1e-6, 1e9))
+      ->type_name("SECONDS");
+  app.add_option("--restart-seconds", options.restart_seconds,
+                 "Seconds from a detected failure to the first new step (default: measured in the "
+                 "run folder, otherwise estimated)")
+      ->check(number_between(1e-6, 1e9))
+      ->type_name("SECONDS");
+  app.add_option("--repair-hours", options.repair_hours,
+                 "Hours until a lost node is back; the run continues on fewer nodes, or waits if "
+                 "it cannot (default: a spare node replaces it at once)")
+      ->check(number_between(1e-3, 1e6))
+      ->type_name("HOURS");
+  app.add_option("--storage-bandwidth", options.storage_gigabytes,
+                 "Bandwidth of the file system in GB/s, for all ranks together (default: 1 GB/s "
+                 "for each rank)")
+      ->check(number_between(1e-6, 1e9))
+      ->type_name("GB/S");
+}
+
 }  // namespace
 
 Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
@@ -262,16 +315,13 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "Price of a device-hour, in any currency, to compute the cost of the run")
       ->check(number_between(1e-6, 1e9))
       ->type_name("PRICE");
-  app->add_option("--mtbf", options.mtbf_hours,
-                  "Mean time between failures of the whole run, in hours, to recommend a "
-                  "checkpoint interval; the days and the cost then include what failures take")
-      ->check(number_between(1e-3, 1e9))
-      ->type_name("HOURS");
-  app->add_option("--save-seconds", options.save_seconds,
-                  "Seconds that one checkpoint save blocks training (default: measured in the run "
-                  "folder, otherwise estimated)")
-      ->check(number_between(1e-6, 1e9))
-      ->type_name("SECONDS");
+  add_failure_options(*app, options.failures);
+  app->add_option("--inference-tokens", options.inference_tokens,
+                  "Tokens that the trained model will process and generate in its lifetime, to "
+                  "compare the FLOPs of training and inference with the least for the same loss, "
+                  "by scaling laws")
+      ->check(number_between(1, 1e24))
+      ->type_name("TOKENS");
   app->add_option("--expert-imbalance", options.expert_imbalance,
                   "Assumed load of the busiest of the ranks that divide the experts, as a multiple "
                   "of the mean; multiplies the time of the experts' matmuls and of the exchange of "
@@ -285,6 +335,7 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   const auto run = [choices, &overrides] {
+    require_failures(choices->options.failures);
     return choices->compared.empty() ? plan(*choices, overrides) : compare(*choices, overrides);
   };
   return {app, run, true};
