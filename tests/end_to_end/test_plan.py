@@ -193,6 +193,7 @@ GOODPUT_SETTINGS = {
     "snapshots that cost": ["--mtbf", "0.5", "--elastic.memory_interval=5",
                             "--checkpoint.interval=50", "--save-seconds", "20",
                             "--storage-bandwidth", "20", "--elastic.stall_timeout_s=60"],
+    "slow storage": ["--mtbf", "6", "--storage-bandwidth", "1", "--checkpoint.interval=300"],
     "fewer nodes": ["--mtbf", "2", "--repair-hours", "24", "--checkpoint.interval=50"],
     "waiting for a node": ["--mtbf", "12", "--repair-hours", "1", "--checkpoint.interval=50",
                            "--elastic.min_data_parallel=16"],

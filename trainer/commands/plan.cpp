@@ -259,9 +259,10 @@ void add_failure_options(CLI::App& app, FailureOptions& options) {
                  "it cannot (default: a spare node replaces it at once)")
       ->check(number_between(1e-3, 1e6))
       ->type_name("HOURS");
-  app.add_option("--storage-bandwidth", options.storage_gigabytes,
-                 "Bandwidth of the file system in GB/s, for all ranks together (default: 1 GB/s "
-                 "for each rank)")
+  app.add_option(
+         "--storage-bandwidth", options.storage_gigabytes,
+         "Bandwidth of the file system in GB/s, for all ranks together (default: 2000; a rank "
+         "gets at most 1 GB/s)")
       ->check(number_between(1e-6, 1e9))
       ->type_name("GB/S");
 }

@@ -31,9 +31,9 @@ double own(const char* kind, const char* part) {
 
 // Seconds in which every rank moves `state` bytes, `all` together, from or to the file system.
 double storage_seconds(const SavedRun& run, const FailureOptions& options, double all) {
-  const double alone = run.state_bytes / kFileBandwidth;
-  return options.storage_gigabytes > 0 ? std::max(alone, all / (1e9 * options.storage_gigabytes))
-                                       : alone;
+  const double together =
+      options.storage_gigabytes > 0 ? options.storage_gigabytes : number("storage_gigabytes");
+  return std::max(run.state_bytes / kFileBandwidth, all / (1e9 * together));
 }
 
 struct Restart {
