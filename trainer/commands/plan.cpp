@@ -1,4 +1,5 @@
 #include "trainer/commands/command.h"
+#include "trainer/commands/failure_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -89,13 +90,6 @@ void require_divided_experts(const PlanOptions& options, bool has_divided) {
       "experts; remove it, or set parallelism.expert");
 }
 
-void require_failures(const FailureOptions& options) {
-  if (options.are_known() || options == FailureOptions{}) return;
-  throw ConfigError(
-      "--save-seconds, --restart-seconds, --repair-hours and --storage-bandwidth have no effect "
-      "without failures; add --mtbf or --failures-per-device-year");
-}
-
 // `config` with what the search has chosen, each such value marked as derived.
 LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& config) {
   LoadedConfig with = loaded;
@@ -127,18 +121,6 @@ LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& con
   throw EnvironmentError(say("no layout of ", ranks,
                              " ranks fits; use more ranks, a smaller "
                              "model or a shorter training.seq_len"));
-}
-
-// Finite, and neither absurdly small nor large; other checks of numbers let NaN pass.
-CLI::Validator number_between(double least, double most) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        double value = 0;
-        const bool is_number = CLI::detail::lexical_cast(text, value);
-        if (is_number && value >= least && value <= most) return std::string();
-        return fmt::format("must be a number from {:g} to {:g}, not {}", least, most, text);
-      },
-      "");
 }
 
 std::string changes_that_fit(const RunPlan& plan) {
@@ -218,53 +200,6 @@ ExitCode compare(const PlanChoices& choices, const std::vector<Override>& overri
   print(choices.json ? comparison_json(first, second, choices.options).dump(2) + "\n"
                      : comparison_text(first, second, choices.options));
   return first.plan.fits() && second.plan.fits() ? ExitCode::kDone : ExitCode::kEnvironment;
-}
-
-// Failures and what they cost, for the expected goodput.
-void add_failure_options(CLI::App& app, FailureOptions& options) {
-  CLI::Option* const mtbf =
-      app.add_option(
-             "--mtbf", options.mtbf_hours,
-             "Mean time between failures of the whole run, in hours, to predict goodput and "
-             "recommend checkpoint intervals; the days and the cost then include what "
-             "saves and failures take")
-          ->check(number_between(1e-3, 1e9))
-          ->type_name("HOURS");
-  const double published = published_failures_per_device_year();
-  app.add_option("--failures-per-device-year", options.per_device_year,
-                 fmt::format("Failures of a device in a year, instead of --mtbf; 'published': "
-                             "{:.3f}, of Llama 3 405B on 16,384 GPUs",
-                             published))
-      ->transform(CLI::Validator(
-          [published](std::string& text) {
-            if (text == "published") text = fmt::format("{}", published);
-            return std::string();
-          },
-          ""))
-      ->check(number_between(1e-6, 1e6))
-      ->excludes(mtbf)
-      ->type_name("RATE");
-  app.add_option("--save-seconds", options.save_seconds,
-                 "Seconds that one checkpoint save blocks training (default: measured in the run "
-                 "folder, otherwise estimated)")
-      ->check(number_between(1e-6, 1e9))
-      ->type_name("SECONDS");
-  app.add_option("--restart-seconds", options.restart_seconds,
-                 "Seconds from a detected failure to the first new step (default: measured in the "
-                 "run folder, otherwise estimated)")
-      ->check(number_between(1e-6, 1e9))
-      ->type_name("SECONDS");
-  app.add_option("--repair-hours", options.repair_hours,
-                 "Hours until a lost node is back; the run continues on fewer nodes, or waits if "
-                 "it cannot (default: a spare node replaces it at once)")
-      ->check(number_between(1e-3, 1e6))
-      ->type_name("HOURS");
-  app.add_option(
-         "--storage-bandwidth", options.storage_gigabytes,
-         "Bandwidth of the file system in GB/s, for all ranks together (default: 2000; a rank "
-         "gets at most 1 GB/s)")
-      ->check(number_between(1e-6, 1e9))
-      ->type_name("GB/S");
 }
 
 }  // namespace

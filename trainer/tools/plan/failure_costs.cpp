@@ -53,13 +53,11 @@ Restart restart_of(const char* kind, const SavedRun& run, const FailureOptions& 
           rest + run.state_bytes / kSnapshotBandwidth};
 }
 
-double ranks_per_replica(const ParallelismConfig& layout) {
-  return static_cast<double>(world_size(layout) / data_ranks(layout));
-}
-
 // Data-parallel ranks that end with a node: those with a rank on it.
 double data_ranks_of_node(const SavedRun& run) {
-  return std::ceil(run.network.ranks_per_node / ranks_per_replica(run.config.parallelism));
+  const ParallelismConfig& layout = run.config.parallelism;
+  const std::int64_t each = world_size(layout) / data_ranks(layout);
+  return std::ceil(static_cast<double>(run.network.ranks_per_node) / static_cast<double>(each));
 }
 
 bool is_elastic(const SavedRun& run) {
