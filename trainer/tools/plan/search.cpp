@@ -24,6 +24,8 @@ struct Family {
   std::int64_t micro_batch = 1;
   Recompute recompute = Recompute::kNone;
   std::int64_t members = 0;
+  double seconds = 0;      // lower bound by its layers, and by those of less recomputation
+  std::uint32_t less = 0;  // the family with less recomputation, or itself
 
   LayoutShape shape() const { return shape_of(parallelism); }
 };
@@ -132,10 +134,15 @@ class Search {
     if (const double state = bounds_.state_bytes(config); state > available_) {
       return too_large(state, members);
     }
-    candidates_.push({.bound = bounds_.seconds_by_flops(config),
-                      .family = static_cast<std::uint32_t>(families_.size())});
-    families_.push_back({config.parallelism, config.training.local_batch_size,
-                         config.activation_checkpoint.mode, members});
+    const auto index = static_cast<std::uint32_t>(families_.size());
+    candidates_.push({.bound = bounds_.seconds_by_flops(config), .family = index});
+    const bool follows = index > 0 && families_.back().parallelism == config.parallelism &&
+                         families_.back().micro_batch == config.training.local_batch_size;
+    families_.push_back({.parallelism = config.parallelism,
+                         .micro_batch = config.training.local_batch_size,
+                         .recompute = config.activation_checkpoint.mode,
+                         .members = members,
+                         .less = follows ? index - 1 : index});
   }
 
   // Some rules need replicas, and no rule needs both replicas and shards.
@@ -153,8 +160,12 @@ class Search {
       return;
     }
     Candidate closer = candidate;
+    // Recomputation adds ops, so that a family takes no less than with less of it.
+    closer.bound = families_[family.less].seconds;
+    if (closer.bound > candidate.bound) return candidates_.push(closer);
     closer.by = Candidate::Known::kLayers;
     closer.bound = std::max(candidate.bound, bounds_.seconds_by_layers(config));
+    families_[candidate.family].seconds = closer.bound;
     const double least = bounds_.bytes(config);
     if (least <= available_) return candidates_.push(closer);
     known_.add_family(config);
