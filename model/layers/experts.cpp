@@ -21,10 +21,11 @@ Weight& declare_experts(ParamStore& params, const ExpertsSpec& spec, const Token
   const std::int64_t count = own_count(spec, exchange), first = exchange.slice().index * count;
   each.group = ParamGroup::kExperts;
   std::vector<ParamSpec> parts;
+  parts.reserve(static_cast<std::size_t>(count) * names.size());
   for (std::int64_t e = first; e < first + count; ++e) {
     for (const char* part : names) {
       parts.push_back(each);
-      parts.back().name = say(each.name, ".", e, ".", part);
+      parts.back().name = each.name + "." + std::to_string(e) + "." + part;
     }
   }
   return params.declare(std::move(parts));

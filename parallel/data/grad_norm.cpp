@@ -1,8 +1,8 @@
 #include "parallel/data/grad_norm.h"
 
-#include <map>
 #include <numeric>
-#include <string>
+#include <string_view>
+#include <unordered_map>
 
 #include "model/ops/elementwise.h"
 #include "model/ops/optimizer.h"
@@ -67,7 +67,7 @@ class ChunkPlaces {
   }
 
   const GradNorm::Ranks& ranks_;
-  std::map<std::string, ChunkPlace> places_;  // by parameter name
+  std::unordered_map<std::string_view, ChunkPlace> places_;  // by parameter name
   std::int64_t total_ = 0;
 };
 

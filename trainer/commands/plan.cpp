@@ -24,6 +24,7 @@
 #include "trainer/tools/plan/plan_page.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/plan/search.h"
+#include "trainer/tools/plan/search_text.h"
 
 namespace trireme {
 namespace {
@@ -145,10 +146,12 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
   const Canvas canvas{.columns = terminal_width(STDOUT_FILENO),
                       .colors = ::isatty(STDOUT_FILENO) == 1};
   std::string found;
+  nlohmann::ordered_json searched;
   if (choices.search) {
     const SearchResult result = search_layouts(planned.loaded, ranks, planned.profile,
                                                planned.device, choices.options.expert_imbalance);
     found = search_text(result, usable_bytes(planned.profile, planned.device, ranks));
+    if (choices.json) searched = search_json(result);
     if (result.best.empty()) {
       print(found);
       refuse(result, ranks, planned.loaded.config);
@@ -164,7 +167,9 @@ ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides
       plan_run(planned.loaded.config, planned.profile, planned.device, choices.options);
   if (!choices.html.empty()) replace_text(choices.html, plan_page(run, choices.options, found));
   if (choices.json) {
-    print(plan_json(run, choices.options).dump(2) + "\n");
+    nlohmann::ordered_json json = plan_json(run, choices.options);
+    if (choices.search) json["search"] = std::move(searched);
+    print(json.dump(2) + "\n");
   } else {
     print((found.empty() ? "" : found + "\n") + plan_text(run, choices.options, canvas) +
           (run.explanation ? "\n" + explain_text(run) : "") +

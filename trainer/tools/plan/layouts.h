@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <set>
 #include <tuple>
@@ -28,6 +29,14 @@ std::vector<std::int64_t> replicate_degrees(const RunConfig& family, std::int64_
 using ContextShape = std::tuple<std::int64_t, ContextMethod, std::int64_t>;
 inline ContextShape context_of(const ParallelismConfig& layout) {
   return {layout.context, layout.context_method, layout.context_ulysses};
+}
+
+// What the ranks are divided among: degrees of pipeline, tensor, context and expert parallelism,
+// and the number of data ranks. Layouts of one shape differ by their schedules, ZeRO stages,
+// replicas, context methods, micro-batches and recomputation.
+using LayoutShape = std::array<std::int64_t, 5>;
+inline LayoutShape shape_of(const ParallelismConfig& layout) {
+  return {layout.pipeline, layout.tensor, layout.context, layout.expert, data_ranks(layout)};
 }
 
 struct ScheduleChoice {

@@ -11,22 +11,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json layout_json(const ParallelismConfig& layout) {
-  return {{"ranks", world_size(layout)},
-          {"tensor", layout.tensor},
-          {"sequence", layout.sequence},
-          {"context", layout.context},
-          {"context_method", name_of_value(layout.context_method)},
-          {"context_ulysses", layout.context_ulysses},
-          {"expert", layout.expert},
-          {"pipeline", layout.pipeline},
-          {"schedule", layout.schedule},
-          {"virtual_stages", layout.virtual_stages},
-          {"data_replicate", layout.data_replicate},
-          {"data_shard", layout.data_shard},
-          {"zero", layout.zero}};
-}
-
 Json places_json(const LayoutPlan& plan) {
   Json places = Json::array();
   for (const PipelinePlace& place : plan.places) {
@@ -83,6 +67,22 @@ Json step_json(const RunPlan& plan) {
 }
 
 }  // namespace
+
+Json layout_json(const ParallelismConfig& layout) {
+  return {{"ranks", world_size(layout)},
+          {"tensor", layout.tensor},
+          {"sequence", layout.sequence},
+          {"context", layout.context},
+          {"context_method", name_of_value(layout.context_method)},
+          {"context_ulysses", layout.context_ulysses},
+          {"expert", layout.expert},
+          {"pipeline", layout.pipeline},
+          {"schedule", layout.schedule},
+          {"virtual_stages", layout.virtual_stages},
+          {"data_replicate", layout.data_replicate},
+          {"data_shard", layout.data_shard},
+          {"zero", layout.zero}};
+}
 
 Json plan_json(const RunPlan& plan, const PlanOptions& options) {
   const double tokens = static_cast<double>(plan.config.training.seq_len);

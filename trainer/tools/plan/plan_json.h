@@ -5,6 +5,9 @@
 
 namespace trireme {
 
+// The degrees of a layout.
+nlohmann::ordered_json layout_json(const ParallelismConfig& layout);
+
 // All numbers of the plan in bytes, seconds, FLOPs and fractions of 1.
 nlohmann::ordered_json plan_json(const RunPlan& plan, const PlanOptions& options);
 

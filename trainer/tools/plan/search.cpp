@@ -1,27 +1,22 @@
 #include "trainer/tools/plan/search.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <queue>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
-#include "model/base/human.h"
-#include "trainer/config/layout_text.h"
 #include "trainer/config/rules.h"
-#include "trainer/config/value_text.h"
 #include "trainer/tools/plan/layout_bounds.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
+#include "trainer/tools/plan/too_large.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::size_t kBest = 10;
 
 // The choices of a family, without the rest of its config.
 struct Family {
@@ -29,6 +24,10 @@ struct Family {
   std::int64_t micro_batch = 1;
   Recompute recompute = Recompute::kNone;
   std::int64_t members = 0;
+  double seconds = 0;      // lower bound by its layers, and by those of less recomputation
+  std::uint32_t less = 0;  // the family with less recomputation, or itself
+
+  LayoutShape shape() const { return shape_of(parallelism); }
 };
 
 // A family, or one of its layouts, with a lower bound of the step time.
@@ -49,7 +48,8 @@ struct Candidate {
 };
 
 // Best first: what has the least bound is examined more closely, until the least is above the times
-// of the best layouts found.
+// of the best layouts found. A shape has one place among them, so that its other layouts are also
+// skipped when they are bounded by the time of that one.
 class Search {
  public:
   Search(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile, Device device,
@@ -65,10 +65,11 @@ class Search {
   SearchResult run() {
     result_.data_ranks_left = each_family(loaded_.config, ranks_, node(),
                                           [&](const RunConfig& family) { consider(family); });
+    result_.shapes = std::ssize(shapes_);
     while (!candidates_.empty()) {
       const Candidate candidate = candidates_.top();
       candidates_.pop();
-      if (candidate.bound >= slowest_of_best()) {
+      if (candidate.bound >= limit_of(families_[candidate.family].shape())) {
         result_.rejected.bounded += count_of(candidate);
       } else if (candidate.by == Candidate::Known::kFlops) {
         examine(candidate);
@@ -125,31 +126,23 @@ class Search {
     return false;
   }
 
-  using Kind = std::tuple<std::int64_t, bool, ContextShape, std::int64_t, std::string, std::int64_t,
-                          std::int64_t, std::int64_t>;
-  static Kind kind_of(const RunConfig& config) {
-    const ParallelismConfig& p = config.parallelism;
-    return {p.tensor,   p.sequence,       context_of(p), p.pipeline,
-            p.schedule, p.virtual_stages, p.zero,        p.expert};
-  }
-  // Of families: of all schedules.
-  static Kind kind_of_family(const RunConfig& config) {
-    RunConfig any = config;
-    any.parallelism.schedule.clear();
-    any.parallelism.virtual_stages = 0;
-    return kind_of(any);
-  }
   void consider(const RunConfig& config) {
     const auto members = static_cast<std::int64_t>(replicate_degrees(config, node()).size() *
                                                    schedule_choices(config).size());
     result_.considered += members;
+    shapes_.insert(shape_of(config.parallelism));
     if (const double state = bounds_.state_bytes(config); state > available_) {
       return too_large(state, members);
     }
-    candidates_.push({.bound = bounds_.seconds_by_flops(config),
-                      .family = static_cast<std::uint32_t>(families_.size())});
-    families_.push_back({config.parallelism, config.training.local_batch_size,
-                         config.activation_checkpoint.mode, members});
+    const auto index = static_cast<std::uint32_t>(families_.size());
+    candidates_.push({.bound = bounds_.seconds_by_flops(config), .family = index});
+    const bool follows = index > 0 && families_.back().parallelism == config.parallelism &&
+                         families_.back().micro_batch == config.training.local_batch_size;
+    families_.push_back({.parallelism = config.parallelism,
+                         .micro_batch = config.training.local_batch_size,
+                         .recompute = config.activation_checkpoint.mode,
+                         .members = members,
+                         .less = follows ? index - 1 : index});
   }
 
   // Some rules need replicas, and no rule needs both replicas and shards.
@@ -162,17 +155,20 @@ class Search {
       result_.rejected.not_valid += family.members;
       return;
     }
-    const Kind kind = kind_of_family(config);
-    if (is_larger_than_one_that_is_too_large(config, kind)) {
+    if (known_.has_smaller_family(config)) {
       result_.rejected.too_large += family.members;
       return;
     }
     Candidate closer = candidate;
+    // Recomputation adds ops, so that a family takes no less than with less of it.
+    closer.bound = families_[family.less].seconds;
+    if (closer.bound > candidate.bound) return candidates_.push(closer);
     closer.by = Candidate::Known::kLayers;
     closer.bound = std::max(candidate.bound, bounds_.seconds_by_layers(config));
+    families_[candidate.family].seconds = closer.bound;
     const double least = bounds_.bytes(config);
     if (least <= available_) return candidates_.push(closer);
-    remember_too_large(config, kind);
+    known_.add_family(config);
     too_large(least, family.members);
   }
 
@@ -197,37 +193,10 @@ class Search {
     }
   }
 
-  // What a layout that does not fit has of what takes memory.
-  struct TooLarge {
-    std::int64_t micro_batch = 1;
-    int kept = 0;
-    std::int64_t replicate = 1;
-  };
-
-  // True if a layout that does not fit differs only by a smaller micro-batch, by more recomputation
-  // or by fewer replicas, which divide the state among more ranks.
-  bool is_larger_than_one_that_is_too_large(const RunConfig& config, const Kind& kind) const {
-    const auto found = too_large_.find(kind);
-    if (found == too_large_.end()) return false;
-    const ParallelismConfig& p = config.parallelism;
-    return std::any_of(found->second.begin(), found->second.end(), [&](const TooLarge& other) {
-      // Without shard groups their buffers are missing.
-      const bool has_larger_state = p.data_replicate == other.replicate ||
-                                    (p.data_replicate > other.replicate && p.data_shard > 1);
-      return config.training.local_batch_size >= other.micro_batch &&
-             kept_of(config) >= other.kept && has_larger_state;
-    });
-  }
-
-  // Rank of the recomputation mode by activation memory.
-  static int kept_of(const RunConfig& config) {
-    return -static_cast<int>(config.activation_checkpoint.mode);
-  }
-
   // ZeRO-1's pipeline does not depend on what data ranks send after its backwards.
   void simulate(const Candidate& candidate) {
     const RunConfig config = layout_of(candidate);
-    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
+    if (known_.has_smaller(config)) {
       ++result_.rejected.too_large;
       return;
     }
@@ -253,7 +222,7 @@ class Search {
       ++result_.rejected.not_valid;
       return;
     }
-    if (is_larger_than_one_that_is_too_large(config, kind_of(config))) {
+    if (known_.has_smaller(config)) {
       ++result_.rejected.too_large;
       return;
     }
@@ -266,15 +235,14 @@ class Search {
     StepEstimate estimate =
         estimate_step(work, record_step(work.spec, work.mesh, profile_.device()), profile_,
                       bounds_.simulation(work, candidate.schedule));
-    if (estimate.seconds >= slowest_of_best()) {
+    if (estimate.seconds >= limit_of(shape_of(config.parallelism))) {
       ++result_.rejected.slower;
       return;
     }
     // The first pipeline rank holds the most micro-batches in flight.
     const double least = bytes_of(with_few_micro_batches(config), 0);
     if (least > available_) {
-      too_large_[kind_of(config)].push_back(
-          {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
+      known_.add(config);
       return too_large(least);
     }
     double most = 0;
@@ -283,13 +251,30 @@ class Search {
       if (most > available_) return too_large(most);
     }
     config.parallelism.layers_per_stage.clear();
+    add({config, std::move(estimate), most});
+  }
+
+  // In place of a slower layout of its shape, or of the slowest.
+  void add(RankedLayout found) {
+    std::vector<RankedLayout>& best = result_.best;
+    const auto same = find_shape(shape_of(found.config.parallelism));
+    if (same != best.end()) {
+      best.erase(same);
+      ++result_.rejected.slower;
+    }
     const auto at = std::upper_bound(
-        result_.best.begin(), result_.best.end(), estimate.seconds,
+        best.begin(), best.end(), found.estimate.seconds,
         [](double seconds, const RankedLayout& other) { return seconds < other.estimate.seconds; });
-    result_.best.insert(at, RankedLayout{config, std::move(estimate), most});
-    if (result_.best.size() <= kBest) return;
-    result_.best.pop_back();
+    best.insert(at, std::move(found));
+    if (best.size() <= kBestShapes) return;
+    best.pop_back();
     ++result_.rejected.slower;
+  }
+
+  std::vector<RankedLayout>::iterator find_shape(const LayoutShape& shape) {
+    return std::ranges::find_if(result_.best, [&](const RankedLayout& one) {
+      return shape_of(one.config.parallelism) == shape;
+    });
   }
 
   double bytes_of(const RunConfig& config, int place) const {
@@ -307,11 +292,6 @@ class Search {
     return smaller;
   }
 
-  void remember_too_large(const RunConfig& config, const Kind& kind) {
-    too_large_[kind].push_back(
-        {config.training.local_batch_size, kept_of(config), config.parallelism.data_replicate});
-  }
-
   void too_large(double bytes, std::int64_t layouts = 1) {
     result_.rejected.too_large += layouts;
     const double missing = bytes - available_;
@@ -319,9 +299,13 @@ class Search {
     least = least == 0 ? missing : std::min(least, missing);
   }
 
-  double slowest_of_best() const {
-    return result_.best.size() < kBest ? std::numeric_limits<double>::infinity()
-                                       : result_.best.back().estimate.seconds;
+  // Seconds that a layout of this shape must be below to be listed.
+  double limit_of(const LayoutShape& shape) {
+    const std::vector<RankedLayout>& best = result_.best;
+    const auto same = find_shape(shape);
+    if (same != best.end()) return same->estimate.seconds;
+    return best.size() < kBestShapes ? std::numeric_limits<double>::infinity()
+                                     : best.back().estimate.seconds;
   }
 
   const LoadedConfig& loaded_;
@@ -332,58 +316,18 @@ class Search {
   double available_;
   LayoutBounds bounds_;
   std::vector<Family> families_;
+  std::set<LayoutShape> shapes_;
   std::priority_queue<Candidate> candidates_;
-  std::map<Kind, std::vector<TooLarge>> too_large_;
+  TooLargeLayouts known_;
   std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
   SearchResult result_;
 };
-
-// The largest part of the time lost against the best: "pipeline bubble +120 ms".
-std::string lacks(const StepEstimate& best, const StepEstimate& other) {
-  const auto more = [&](const TimePart& part) {
-    return other.parts.*part.seconds - best.parts.*part.seconds;
-  };
-  const TimePart& most = *std::ranges::max_element(kTimeParts, {}, more);
-  return more(most) > 0 ? fmt::format("{} +{}", most.name, human_duration(more(most))) : "";
-}
 
 }  // namespace
 
 SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
                             Device device, double expert_imbalance) {
   return Search(loaded, ranks, profile, device, expert_imbalance).run();
-}
-
-std::string search_text(const SearchResult& result, double available) {
-  std::string text = fmt::format("{} layouts considered\n", result.considered);
-  for (std::size_t i = 0; i < result.best.size(); ++i) {
-    const RankedLayout& one = result.best[i];
-    text += fmt::format("{:>3}. {:>9}  {:>10}  {}; micro-batch {}, recompute {}", i + 1,
-                        human_duration(one.estimate.seconds),
-                        human_bytes(static_cast<std::uint64_t>(one.bytes)),
-                        layout_text(one.config.parallelism), one.config.training.local_batch_size,
-                        name_of_value(one.config.activation_checkpoint.mode));
-    if (i > 0) {
-      const std::string why = lacks(result.best.front().estimate, one.estimate);
-      text += fmt::format(" ({:+.1f} %{}{})",
-                          100 * (one.estimate.seconds / result.best.front().estimate.seconds - 1),
-                          why.empty() ? "" : ": ", why);
-    }
-    text += "\n";
-  }
-  const RejectedLayouts& rejected = result.rejected;
-  text += fmt::format("Rejected: {} violate a config rule", rejected.not_valid);
-  if (rejected.too_large > 0) {
-    text += fmt::format("; {} do not fit into {} (the closest needs {} more)", rejected.too_large,
-                        human_bytes(static_cast<std::uint64_t>(available)),
-                        human_bytes(static_cast<std::uint64_t>(rejected.least_missing)));
-  }
-  if (rejected.bounded > 0) {
-    text += fmt::format("; {} have a lower bound on the step time that is above the layouts listed",
-                        rejected.bounded);
-  }
-  if (rejected.slower > 0) text += fmt::format("; {} are slower by prediction", rejected.slower);
-  return text + ".\n";
 }
 
 }  // namespace trireme

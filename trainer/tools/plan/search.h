@@ -29,21 +29,22 @@ struct RejectedLayouts {
 };
 
 struct SearchResult {
-  std::vector<RankedLayout> best;  // the fastest first
-  std::int64_t considered = 0;
+  std::vector<RankedLayout> best;  // of the fastest shapes the fastest layouts, the fastest first
+  std::int64_t considered = 0;     // layouts
+  std::int64_t shapes = 0;         // of these
   std::set<std::int64_t> data_ranks_left;  // numbers of data ranks that do not divide the batch
   RejectedLayouts rejected;
 };
 
+inline constexpr std::size_t kBestShapes = 10;
+
 // Searches all layouts of `ranks` ranks along the tensor, pipeline, context and both data axes,
 // with every ZeRO stage, expert parallel degree, number of virtual stages, micro-batch size and
-// recomputation mode; other keys are those of `loaded`. Layouts whose lower bounds of time and
+// recomputation mode, for the kBestShapes fastest shapes (LayoutShape); other keys are those of
+// `loaded`. Layouts whose lower bounds of time and
 // memory allow it are checked by the config rules, planned by the trainer's memory planner and
 // timed by the cost model.
 SearchResult search_layouts(const LoadedConfig& loaded, int ranks, const DeviceProfile& profile,
                             Device device, double expert_imbalance = 1);
-
-// The best layouts with the largest time difference to the first, and the rejected ones by reason.
-std::string search_text(const SearchResult& result, double available);
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
+#include "trainer/tools/plan/search_text.h"
 
 namespace trireme {
 namespace {
@@ -143,7 +145,8 @@ TEST(Search, the_best_fit_and_none_that_fits_is_faster) {
     }
   }
   const std::string text = search_text(found, available);
-  for (const char* words : {"do not fit", "violate a config rule", " 10. ", "recompute"}) {
+  for (const char* words :
+       {"do not fit", "violate a config rule", " 10. ", "recompute", "shapes considered"}) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   }
 }
@@ -172,13 +175,19 @@ TEST(Search, experts_are_divided_among_every_number_of_data_ranks_that_divides_t
   const DeviceProfile profile = find_profile("A100-40G");
   const SearchResult even = search_layouts(loaded, 8, profile, imagined_gpu());
   const SearchResult uneven = search_layouts(loaded, 8, profile, imagined_gpu(), 3);
-  const auto divided = [](const SearchResult& found) {
-    return std::count_if(found.best.begin(), found.best.end(),
-                         [](const RankedLayout& one) { return one.config.parallelism.expert > 1; });
+  const auto by_degree = [](const SearchResult& found) {
+    std::map<std::int64_t, double> seconds;
+    for (const RankedLayout& one : found.best) {
+      seconds[one.config.parallelism.expert] = one.estimate.seconds;
+    }
+    return seconds;
   };
   EXPECT_EQ(even.considered, uneven.considered);
-  EXPECT_GT(divided(even), 0) << search_text(even, 0);
-  EXPECT_LT(divided(uneven), divided(even)) << search_text(uneven, 0);
+  std::map<std::int64_t, double> of_even = by_degree(even), of_uneven = by_degree(uneven);
+  ASSERT_TRUE(of_even.contains(1) && of_even.contains(4) && of_uneven.contains(4))
+      << search_text(even, 0);
+  EXPECT_DOUBLE_EQ(of_uneven[1], of_even[1]);
+  EXPECT_GT(of_uneven[4], of_even[4]);
 }
 
 // A model and ranks so few that every layout can be examined. Pipelines of 2 to 5 ranks have stages
@@ -220,7 +229,8 @@ void expect_bounds_are_below(const LoadedConfig& loaded, int ranks, const Device
   const int node = profile.network.ranks_per_node;
   int count = 0;
   each_family(loaded.config, ranks, node, [&](const RunConfig& family) {
-    RunConfig layout = family;
+    RunConfig layout = family, less = family;
+    less.activation_checkpoint.mode = Recompute::kNone;
     for (const std::int64_t replicate : replicate_degrees(family, node)) {
       for (const ScheduleChoice& choice : schedule_choices(family)) {
         set_member(layout, replicate, choice);
@@ -231,8 +241,8 @@ void expect_bounds_are_below(const LoadedConfig& loaded, int ranks, const Device
         const double slack = 1 + 1e-9;
         for (const double bound :
              {bounds.seconds_by_flops(family), bounds.seconds_by_layers(family),
-              member.seconds(choice), member.seconds_by_simulation(choice),
-              member.seconds_without_update(choice)}) {
+              bounds.seconds_by_layers(less), member.seconds(choice),
+              member.seconds_by_simulation(choice), member.seconds_without_update(choice)}) {
           ASSERT_LE(bound, step.seconds * slack) << layout_text(layout.parallelism);
         }
         ASSERT_GE(member.seconds_without_update(choice) * 1.1 + step.parts.optimizer, step.seconds)
@@ -258,10 +268,12 @@ TEST(Search, lower_bounds_hold_for_experts_too) {
   expect_bounds_are_below(small_config("qwen3_moe", 2), 8, small_device(40));
 }
 
-// What the search skips is not among the best: they are those of an examination of every layout.
-TEST(Search, finds_the_ten_best_of_all_layouts) {
-  for (const double gigabytes : {7.0, 40.0}) {
-    const LoadedConfig loaded = small_config("llama", 3);
+// What the search skips is not among the best: they are the ten fastest shapes of an examination of
+// every layout, each with its fastest layout.
+TEST(Search, finds_the_ten_best_shapes_of_all_layouts) {
+  for (const auto& [model, gigabytes] :
+       {std::pair("llama", 7.0), std::pair("llama", 40.0), std::pair("qwen3_moe", 40.0)}) {
+    const LoadedConfig loaded = small_config(model, 3);
     const DeviceProfile profile = small_device(gigabytes);
     const double available = usable_bytes(profile, imagined_gpu(), 8);
     std::vector<std::pair<double, RunConfig>> all;
@@ -271,17 +283,31 @@ TEST(Search, finds_the_ten_best_of_all_layouts) {
     });
     std::sort(all.begin(), all.end(),
               [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::map<LayoutShape, double> fastest;
     std::vector<double> best;
     for (const auto& [seconds, config] : all) {
       if (best.size() == 10) break;
+      const LayoutShape shape = shape_of(config.parallelism);
+      if (fastest.contains(shape)) continue;
       const auto bytes = plan_layout(config, imagined_gpu()).most_device_bytes();
-      if (static_cast<double>(bytes) <= available) best.push_back(seconds);
+      if (static_cast<double>(bytes) > available) continue;
+      fastest.emplace(shape, seconds);
+      best.push_back(seconds);
     }
+    ASSERT_GT(best.size(), 5u);
     const SearchResult found = search_layouts(loaded, 8, profile, imagined_gpu());
     ASSERT_EQ(found.best.size(), best.size());
+    std::set<LayoutShape> shapes;
     for (std::size_t i = 0; i < best.size(); ++i) {
-      EXPECT_DOUBLE_EQ(found.best[i].estimate.seconds, best[i]) << search_text(found, available);
+      const RankedLayout& one = found.best[i];
+      EXPECT_DOUBLE_EQ(one.estimate.seconds, best[i]) << search_text(found, available);
+      shapes.insert(shape_of(one.config.parallelism));
+      // Of shapes that are equally fast at the tenth place, either is right.
+      if (one.estimate.seconds < best.back()) {
+        EXPECT_TRUE(fastest.contains(shape_of(one.config.parallelism)));
+      }
     }
+    EXPECT_EQ(shapes.size(), best.size());
   }
 }
 
