@@ -25,8 +25,12 @@ struct Network {
   bool overlaps = true;
   // Fraction of a rank's multiprocessors that overlapped communication occupies.
   double occupied = 0;
-  // Share by which each doubling of the nodes prolongs a step: all wait for the slowest.
+  // Share by which each doubling of the ranks above 8 prolongs a step: all wait for the slowest.
   double straggling = 0;
+  // `within` is the sum of equal links to each other rank of the node, not one link to a switch.
+  bool pairwise = false;
+  // Nodes of which a run may leave ranks unused (with_even_nodes).
+  bool even = false;
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
@@ -49,8 +53,11 @@ struct GroupShape {
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
 
-// Share by which waiting for the slowest node prolongs the steps of so many ranks.
+// Share by which waiting for the slowest of so many ranks prolongs their steps.
 double straggling(const Network& network, std::int64_t ranks);
+
+// Of `even` nodes as many ranks as divide the run's evenly: of racks of 72 GPUs 64 in runs of 256.
+Network with_even_nodes(Network network, std::int64_t ranks);
 
 // Bytes that each rank sends, such as 2 (n - 1) / n of the tensor for an all-reduce.
 double bytes_sent(Collective collective, int ranks, double bytes);

@@ -8,6 +8,7 @@
 #include "model/base/human.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/schedule_picture.h"
 
@@ -117,6 +118,13 @@ std::string stages_text(const RunPlan& plan) {
   return text + "; the rows above are of the first, but for memory, run and tokens";
 }
 
+std::string format_text(const RunPlan& plan) {
+  return fmt::format(
+      "those of the blocks in {}: an assumption of the times above, which no training.dtype of the "
+      "trainer runs; memory is that of {}",
+      name_of(plan.device.narrow), plan.config.training.dtype);
+}
+
 std::string ratio_text(const RunPlan& plan) {
   const auto parameters = static_cast<double>(plan.model.parameters);
   std::string text = fmt::format(
@@ -200,6 +208,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
     std::erase_if(
         rows, [](const PlanRow& row) { return row.first == "bubble" || row.first == "layers"; });
   }
+  if (assumes_format(plan.device)) rows.emplace_back("matmuls", format_text(plan));
   if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
   if (!plan.lengths.empty()) rows.emplace_back("stages", stages_text(plan));

@@ -31,11 +31,16 @@ were not computed before the model and all numbers were final. SimuMax's runs ca
 `--gpu B200`: nothing is fitted to them, but what was published of that device had been seen (12 runs
 of mixtures of experts are left out: their latent attention is not described here).
 
+That the watts of an idle device do not fall with the clock (80 of an A100, 122 of an H100, 192 of a
+B200) was added after the errors of SimuMax and torchtitan had been seen: without it a limit of
+500 W and a B200 came out 1 % faster. The watts are published measurements of single devices
+(device_table.cpp), not fitted.
+
 What is known of each trainer (what it overlaps, fuses and recomputes, which attention it has) is in
 `tests/trainer/tools/plan/published_runs.cpp`, each from the source itself at the time of the runs.
 A micro-batch or a number of virtual stages that is not published is the fastest of those that fit,
 both by the planner. Other constants are published measurements of single kernels: matrix products
-of A100, H100 and B200 by github.com/stas00/ml-engineering, attention on H100 in figures 5 and 6 of
+of A100, H100, B200, B300 and GB200 by github.com/stas00/ml-engineering, attention on H100 in figures 5 and 6 of
 Shah et al. 2024, on A100 in Dao 2023.
 
 )";
