@@ -10,6 +10,7 @@
 #include "model/base/error.h"
 #include "model/device/imagined.h"
 #include "parallel/pipeline/registry.h"
+#include "trainer/config/flavors.h"
 #include "trainer/tools/plan/run_plan.h"
 
 namespace trireme::published {
@@ -30,6 +31,7 @@ std::int64_t integer(const Json& row, const char* key) {
 }
 
 ModelConfig model_from(const Json& m) {
+  if (m.contains("flavor")) return find_flavor(m.at("flavor").get<std::string>()).value();
   ModelConfig c;
   const bool gated = m.at("gated");
   c.norm = gated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
@@ -75,6 +77,39 @@ Recomputed recomputed_by(const std::string& recompute) {
                                           : Recomputed::kNothing;
 }
 
+// By its recipes (src/megatron/bridge/perf_recipes): a fused loss, gradients summed and reduced in
+// bfloat16, cuDNN's attention; user buffers overlap tensor parallel messages, but not with NVFP4.
+// Transformer Engine quantizes in kernels of their own, with a pass for the largest magnitude where
+// a tensor has one scale or, as in NVFP4, another beside those of blocks.
+void set_bridge_traits(Run& run, const Json& row, TrainerTraits& traits) {
+  const std::string precision = row.at("prec");
+  const bool is_nvfp4 = has(precision, "nvfp4"), is_mxfp8 = has(precision, "mxfp8");
+  traits = {.divides_boundary = true,
+            .tensor_overlap = is_nvfp4 ? TensorOverlap::kWeightGradients : TensorOverlap::kAll,
+            .gradient_bytes = 2,
+            .gradient_traffic = 4,
+            .quantizing_reads = precision == "bf16" ? 0.0
+                                : is_mxfp8          ? 1.0
+                                                    : 2.0,
+            .narrow = is_mxfp8   ? NumberFormat::kMxfp8
+                      : is_nvfp4 ? NumberFormat::kNvfp4
+                                 : NumberFormat::kFloat8,
+            .overlaps_experts = has(run.note, "overlaps experts")};
+  run.narrow = traits.narrow;
+  if (has(run.note, "FSDP")) run.work.spec.parallelism.zero = 3;
+}
+
+// FSDP2, compiled, or with Transformer Engine's norms and activations; the loss is PyTorch's.
+// Experts with hidden exchanges are not among its options (examples/llm_benchmark).
+void set_automodel_traits(Run& run, TrainerTraits& traits) {
+  const bool has_experts = run.work.spec.model.num_experts > 0;
+  traits = {.attention_kernels = has_experts ? 1 : kFlashAttention2,
+            .fused_loss = false,
+            .whole_recompute = true,
+            .gradient_traffic = 2};
+  run.work.spec.parallelism.zero = 3;
+}
+
 // What the sources say of the programs: which messages they hide, what they fuse and what they
 // send.
 TrainerTraits set_traits(Run& run, const Json& row) {
@@ -85,7 +120,11 @@ TrainerTraits set_traits(Run& run, const Json& row) {
   spec.parallelism.sequence = several;
   // Megatron-LM's buckets are of at least 40 million elements.
   spec.bucket = 40'000'000;
-  if (has(s, "SC21")) {
+  if (run.group == "Megatron Bridge") {
+    set_bridge_traits(run, row, traits);
+  } else if (run.group == "AutoModel") {
+    set_automodel_traits(run, traits);
+  } else if (has(s, "SC21")) {
     // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
     // stores scores, and reduces gradients in 16 bits after the last backward.
     traits = {.flash_attention = false,
@@ -194,24 +233,28 @@ std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t
   return layers;
 }
 
-// Stages of one layer, of which the first has only the embedding and the last only the head
-// (section 3.3.2): an empty layer each.
-void set_stages_of_herd(Run& run) {
+// The embedding and the head count as a layer: an empty one each. In Llama 3 405B they are alone in
+// the first and the last stage (section 3.3.2 of the paper).
+void set_stages_with_ends(Run& run, std::int64_t stages) {
   EngineSpec& spec = run.work.spec;
   spec.model.num_hidden_layers += 2;
   run.ops.kinds.emplace_back();
   run.ops.kind_of.assign(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
   run.ops.kind_of.front() = run.ops.kind_of.back() = run.ops.kinds.size() - 1;
-  spec.parallelism.schedule = "Interleaved1F1B";
-  spec.parallelism.layers_per_stage.assign(run.ops.kind_of.size(), 1);
+  if (stages > run.work.mesh.pipeline) spec.parallelism.schedule = "Interleaved1F1B";
+  const auto layers = static_cast<std::int64_t>(run.ops.kind_of.size());
+  require(layers % stages == 0, "stages of ", run.model);
+  spec.parallelism.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
 }
 
 void set_stages(Run& run) {
   Workload& w = run.work;
   ParallelismConfig& p = w.spec.parallelism;
   const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
-  if (run.group == "Llama 3 Herd") return set_stages_of_herd(run);
   const std::int64_t stages = ranks * p.virtual_stages;
+  if (run.group == "Llama 3 Herd" || has(run.note, "ends are layers")) {
+    return set_stages_with_ends(run, stages);
+  }
   if (p.virtual_stages > 1) p.schedule = "Interleaved1F1B";
   if (run.group == "nanotron") {
     p.layers_per_stage = divided_by_nanotron(w.spec.model, stages);
@@ -282,14 +325,16 @@ Run run_from(const Json& row, const Json& models) {
   spec.model = model_from(models.at(run.model));
   const std::string precision = row.at("prec");
   spec.compute = DType::kBf16;
-  if (has(precision, "fp8")) spec.precision = MatmulPrecision::kFloat8;
+  if (has(precision, "fp8") || has(precision, "fp4")) spec.precision = MatmulPrecision::kFloat8;
   spec.data.document_mask = true;
   spec.training.seq_len = integer(row, "seq");
   spec.model.max_position_embeddings = spec.training.seq_len;
   w.mesh = {.pipeline = integer(row, "pp"),
             .data_shard = integer(row, "dp"),
             .context = integer(row, "cp"),
-            .tensor = integer(row, "tp")};
+            .tensor = integer(row, "tp"),
+            .expert = row.contains("ep") ? integer(row, "ep") : 1};
+  spec.parallelism.expert = w.mesh.expert;
   const std::int64_t sequences =
       std::max<std::int64_t>(1, integer(row, "gbs_seq") / w.mesh.data_shard);
   const double tokens = static_cast<double>(integer(row, "gbs_seq") * spec.training.seq_len);
@@ -354,11 +399,20 @@ RunConfig config_of(const Run& run) {
 
 const std::vector<Source>& sources() {
   // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
-  // added afterwards, as a test of the B200.
-  static const std::vector<Source> kSources{
-      {"torchtitan", true},    {"SC21", true}, {"llm-foundry"}, {"Llama 3 Herd"}, {"Korthikanti"},
-      {"Megatron-LM README"},  {"llmq"},       {"nanotron"},    {"llm.c"},        {"NeMo"},
-      {"SimuMax", false, true}};
+  // added afterwards, as a test of the B200, and the last two as a test of all.
+  static const std::vector<Source> kSources{{"torchtitan", true},
+                                            {"SC21", true},
+                                            {"llm-foundry"},
+                                            {"Llama 3 Herd"},
+                                            {"Korthikanti"},
+                                            {"Megatron-LM README"},
+                                            {"llmq"},
+                                            {"nanotron"},
+                                            {"llm.c"},
+                                            {"NeMo"},
+                                            {"SimuMax", false, true},
+                                            {"Megatron Bridge", false, true, true},
+                                            {"AutoModel", false, true, true}};
   return kSources;
 }
 
@@ -387,7 +441,14 @@ Profiles profiles_of(const Fitted& fitted) {
 }
 
 StepEstimate estimate(const Run& run, const Profiles& profiles) {
-  return estimate_step(run.work, run.ops, profiles.at(run.gpu), *run.schedule);
+  const DeviceProfile& listed = profiles.at(run.gpu);
+  if (run.narrow == listed.narrow && !listed.network.even) {
+    return estimate_step(run.work, run.ops, listed, *run.schedule);
+  }
+  DeviceProfile device = listed;
+  device.narrow = run.narrow;
+  device.network = with_even_nodes(device.network, run.work.ranks());
+  return estimate_step(run.work, run.ops, device, *run.schedule);
 }
 
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {
