@@ -80,7 +80,7 @@ Recomputed recomputed_by(const std::string& recompute) {
 // By its recipes (src/megatron/bridge/perf_recipes): a fused loss, gradients summed and reduced in
 // bfloat16, cuDNN's attention; user buffers overlap tensor parallel messages, but not with NVFP4.
 // Transformer Engine quantizes in kernels of their own, with a pass for the largest magnitude where
-// a tensor has one scale or, as in NVFP4, another beside those of blocks.
+// a tensor has one scale or, as in NVFP4, another in addition to those of blocks.
 void set_bridge_traits(Run& run, const Json& row, TrainerTraits& traits) {
   const std::string precision = row.at("prec");
   const bool is_nvfp4 = has(precision, "nvfp4"), is_mxfp8 = has(precision, "mxfp8");
