@@ -31,7 +31,8 @@ double received_per_token(const ContextChoice& choice, const ops::Heads& heads,
   return exchanged + static_cast<double>(groups - 1) * 3 * keys;
 }
 
-ContextChoice least_received(const ops::Heads& heads, std::int64_t ranks) {
+ContextChoice default_choice(const ops::Heads& heads, std::int64_t ranks) {
+  if (ranks > 1 && heads.kv_heads % ranks == 0) return {ContextMethod::kUlysses, ranks};
   ContextChoice best;
   for (const std::int64_t exchanging : ranks_of_heads(heads)) {
     if (ranks % exchanging != 0) continue;

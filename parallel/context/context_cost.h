@@ -25,7 +25,9 @@ std::vector<std::int64_t> ranks_of_heads(const ops::Heads& heads);
 // ring receives as much as all_gather where every rank reads the keys of all others.
 double received_per_token(const ContextChoice& choice, const ops::Heads& heads, std::int64_t ranks);
 
-// The choice without a ring that receives least; of equals the one with fewer ranks per exchange.
-ContextChoice least_received(const ops::Heads& heads, std::int64_t ranks);
+// One exchange among all ranks where each then has key-value heads of its own, because kernels are
+// fastest on whole sequences. Otherwise the choice without a ring that receives least; of equals
+// the one with fewer ranks per exchange.
+ContextChoice default_choice(const ops::Heads& heads, std::int64_t ranks);
 
 }  // namespace trireme

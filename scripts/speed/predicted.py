@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Compares step times predicted by `trireme plan` for this machine's cores with measured ones.
 
-    predicted.py --trireme PROGRAM [--quick] [--only TEXT] [--write FILE] [--keep FOLDER]
+    predicted.py --trireme PROGRAM [--quick] [--only TEXT | --draw COUNT] [--write FILE] [--keep FOLDER]
 
 Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
 of ranks, with all ranks at work; then every configuration is planned with that profile and trained for
-a few steps. A reference model's step is timed around both: the machine is calibrated again, and the
-configuration trained again, if its speed has changed. Run it on an idle machine.
+a few steps, three times. A reference model's step is timed around each: its ratio between runs and calibration is
+that of the machine's speed. Run it on an idle machine.
 """
 
 import argparse
@@ -22,10 +22,11 @@ import sys
 import tempfile
 
 from compare import make_tokens, processor, wait_until_quiet
+from drawn_cases import draw
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
-STEADY = 0.08  # change of the machine's speed between calibration and training
+STEADY = 0.05  # change of the machine's speed during a calibration
 TRIES = 3
 # model_type, hidden, layers, heads, ffn
 MODELS = {
@@ -43,11 +44,15 @@ HEAD = """\
 # Predicted and measured step times on a CPU
 
 Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trireme doctor --calibrate`
-measures the throughput of the trainer's operations on this machine with one, two and four ranks at
-work; `trireme plan` predicts step times from that profile alone. Measured times are medians of the
-steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
-changes: a profile is measured again, and then the run, if a reference step ("{reference}") takes {steady:.0f} % more
-or less time around the run than around the calibration; after {tries} attempts the last one counts.
+measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
+has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
+the steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
+changes: each configuration is trained {times} times with a reference step ("{reference}") before and after, the
+median of their ratios counts, and predictions are multiplied by the median of the reference step over what it took
+around the calibration, which is repeated if it changed by {steady:.0f} % meanwhile, {tries} times at most.
+"""
+DRAWN = """
+The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
 """
 
 
@@ -171,42 +176,51 @@ def measured(program, what, steps, folder):
     return statistics.median(json.loads(line)["step_seconds"] for line in lines[WARM_UP:])
 
 
-def predicted(program, what, profile, folder):
+def plan(program, what, folder, *options):
     (folder / "run.toml").write_text(config(what, 1))
-    out = run([program, "plan", "run.toml", "-n", str(what["ranks"]), "--gpu", profile, "--json"], folder)
-    return json.loads(out)["step"]
+    command = [program, "plan", "run.toml", "-n", str(what["ranks"]), "--json", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def predicted(program, what, profile, folder):
+    done = plan(program, what, folder, "--gpu", profile)
+    if done.returncode != 0:
+        sys.exit(f"{what} cannot be planned:\n{done.stderr}")
+    return json.loads(done.stdout)["step"]
 
 
 class Machine:
-    """Its profiles by number of ranks, each with the reference step around its calibration."""
+    """Its profiles by number of ranks, each with the reference step's seconds around its calibration."""
 
     def __init__(self, program, folder):
         self.program, self.folder, self.profiles = program, folder, {}
 
-    def around(self, work):
-        """(result of work, the longer and the shorter reference step before and after)."""
-        before = measured(self.program, REFERENCE, 5, self.folder)
-        result = work()
-        after = measured(self.program, REFERENCE, 5, self.folder)
-        return result, (max(before, after), min(before, after))
+    def reference(self):
+        return measured(self.program, REFERENCE, 7, self.folder)
 
     def calibrate(self, ranks):
-        name = next(n for i in itertools.count(1) if not (self.folder / (n := f"{ranks}-{i}.json")).exists())
-        command = on_ranks(ranks, [self.program, "doctor", "--calibrate", name])
-        _, speed = self.around(lambda: run(command, self.folder))
-        self.profiles[ranks] = name, speed
-
-    def measure(self, what, steps):
-        """(seconds, profile) of a configuration, both measured at one speed of the machine."""
         for _ in range(TRIES):
-            if what["ranks"] not in self.profiles:
-                self.calibrate(what["ranks"])
-            name, of_profile = self.profiles[what["ranks"]]
-            took, of_run = self.around(lambda: measured(self.program, what, steps, self.folder))
-            if max(of_profile[0], of_run[0]) <= (1 + STEADY) * min(of_profile[1], of_run[1]):
+            name = next(n for i in itertools.count(1) if not (self.folder / (n := f"{ranks}-{i}.json")).exists())
+            before = self.reference()
+            run(on_ranks(ranks, [self.program, "doctor", "--calibrate", name]), self.folder)
+            after = self.reference()
+            self.profiles[ranks] = name, (before + after) / 2
+            if abs(after / before - 1) <= STEADY:
                 break
-            del self.profiles[what["ranks"]]
-        return took, name
+
+    def measure(self, what, steps, times):
+        """(seconds, profile, seconds of the reference step over those at calibration): the median of `times` runs,
+        each over the reference step around it."""
+        if what["ranks"] not in self.profiles:
+            self.calibrate(what["ranks"])
+        name, of_profile = self.profiles[what["ranks"]]
+        references, ratios = [self.reference()], []
+        for _ in range(times):
+            took = measured(self.program, what, steps, self.folder)
+            references.append(self.reference())
+            ratios.append(2 * took / sum(references[-2:]))
+        usual = statistics.median(references)
+        return statistics.median(ratios) * usual, name, usual / of_profile
 
 
 def percentile(values, share):
@@ -218,6 +232,8 @@ def arguments():
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--quick", action="store_true", help="fewer steps, and no waiting for an idle machine")
     parser.add_argument("--only", default="", help="only configurations whose row contains this text")
+    parser.add_argument("--draw", type=int, help="so many configurations drawn by lot instead")
+    parser.add_argument("--seed", default=str(datetime.date.today()), help="of the lot (default: today's date)")
     parser.add_argument("--write", type=pathlib.Path, help="write the table with its heading to this Markdown file")
     keep = "folder of profiles and measured.json; existing results are not measured again"
     parser.add_argument("--keep", type=pathlib.Path, help=keep)
@@ -225,21 +241,32 @@ def arguments():
     return parser.parse_args()
 
 
+def times_of(options):
+    return 1 if options.quick else 3
+
+
+def cases(options, folder):
+    if options.draw:
+        return draw(options.draw, options.seed, MODELS, EXPERTS,
+                    lambda what: plan(options.trireme, what, folder).returncode == 0)  # fmt: skip
+    return [c for c in CASES if options.only.lower() in f"{c['model']} {name_of(c)}".lower()]
+
+
 def compare(options, folder):
-    """Yields (what, predicted step, measured seconds)."""
+    """Yields (what, predicted step, seconds predicted at the machine's speed in the run, measured seconds)."""
     kept = folder / "measured.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
-    cases = [c for c in CASES if options.only.lower() in f"{c['model']} {name_of(c)}".lower()]
     make_tokens(options, folder)
     machine = Machine(options.trireme, folder)
-    for what in cases:
+    for what in cases(options, folder):
         if str(what) not in known:
             if not options.quick:
                 wait_until_quiet(20)
-            known[str(what)] = machine.measure(what, 4 if options.quick else 7)
+            known[str(what)] = machine.measure(what, 5, times_of(options))
             kept.write_text(json.dumps(known, indent=1))
-        took, profile = known[str(what)]
-        yield what, predicted(options.trireme, what, profile, folder), took
+        took, profile, slower = known[str(what)]
+        step = predicted(options.trireme, what, profile, folder)
+        yield what, step, slower * step["seconds"], took
 
 
 def main():
@@ -247,13 +274,15 @@ def main():
     options.trireme = str(pathlib.Path(options.trireme).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     reference = f"{REFERENCE['model']}, {REFERENCE['micro']} x {REFERENCE['seq']}"
-    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES)]
+    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES, times=times_of(options))]
+    if options.draw:
+        lines.append(DRAWN.format(count=options.draw, seed=options.seed).strip() + "\n")
     chosen = f', configurations with "{options.only}"' if options.only else ""
     lines.append(f"{datetime.date.today()}, {processor()}, {os.cpu_count()} cores{chosen}.\n")
     lines.append("| model | tokens per micro-batch | micro-batches per step | ranks | layout | predicted s "
                  "| measured s | error |\n|---|---|--:|--:|---|--:|--:|--:|")  # fmt: skip
     print("\n".join(lines))
-    errors = []
+    errors, inside = [], 0
 
     def output(line):
         print(line, flush=True)
@@ -262,19 +291,21 @@ def main():
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
         folder = (options.keep or pathlib.Path(scratch)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        for what, step, took in compare(options, folder):
-            error = step["seconds"] / took - 1
+        for what, step, seconds, took in compare(options, folder):
+            error = seconds / took - 1
             errors.append(abs(error))
+            least, most = (step[key] / step["seconds"] for key in ("nine_of_ten_from", "nine_of_ten_to"))
+            inside += least <= took / seconds <= most
             output(f"| {what['model']} | {what['micro']} x {what['seq']} "
                  f"| {what['batch'] // what['micro']} | {what['ranks']} | {name_of(what)} "
-                 f"| {step['seconds']:.4f} | {took:.4f} | {100 * error:+.1f} % |")  # fmt: skip
+                 f"| {seconds:.4f} | {took:.4f} | {100 * error:+.1f} % |")  # fmt: skip
             if options.explain:
                 parts = {name: round(1e3 * s, 1) for name, s in step["parts"].items()}
                 print(f"    ms: {parts}", flush=True)
     output(f"\nAbsolute error over {len(errors)} configurations: median "
          f"{100 * statistics.median(errors):.1f} %, 90th percentile "
          f"{100 * percentile(errors, 0.9):.1f} %, worst "
-         f"{100 * max(errors):.1f} %.")  # fmt: skip
+         f"{100 * max(errors):.1f} %. {inside} of {len(errors)} lie in the band printed by the plan.")  # fmt: skip
     if options.write:
         options.write.write_text("\n".join(lines) + "\n")
 

@@ -1,4 +1,5 @@
 #include "trainer/commands/command.h"
+#include "trainer/commands/failure_options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -134,18 +135,6 @@ LoadedConfig with_search_result(const LoadedConfig& loaded, const RunConfig& con
   throw EnvironmentError(say("no layout of ", ranks,
                              " ranks fits; use more ranks, a smaller "
                              "model or a shorter training.seq_len"));
-}
-
-// Finite, and neither absurdly small nor large; other checks of numbers let NaN pass.
-CLI::Validator number_between(double least, double most) {
-  return CLI::Validator(
-      [least, most](const std::string& text) {
-        double value = 0;
-        const bool is_number = CLI::detail::lexical_cast(text, value);
-        if (is_number && value >= least && value <= most) return std::string();
-        return fmt::format("must be a number from {:g} to {:g}, not {}", least, most, text);
-      },
-      "");
 }
 
 std::string changes_that_fit(const RunPlan& plan) {
@@ -285,16 +274,13 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "Price of a device-hour, in any currency, to compute the cost of the run")
       ->check(number_between(1e-6, 1e9))
       ->type_name("PRICE");
-  app->add_option("--mtbf", options.mtbf_hours,
-                  "Mean time between failures of the whole run, in hours, to recommend a "
-                  "checkpoint interval; the days and the cost then include what failures take")
-      ->check(number_between(1e-3, 1e9))
-      ->type_name("HOURS");
-  app->add_option("--save-seconds", options.save_seconds,
-                  "Seconds that one checkpoint save blocks training (default: measured in the run "
-                  "folder, otherwise estimated)")
-      ->check(number_between(1e-6, 1e9))
-      ->type_name("SECONDS");
+  add_failure_options(*app, options.failures);
+  app->add_option("--inference-tokens", options.inference_tokens,
+                  "Tokens that the trained model will process and generate in its lifetime, to "
+                  "compare the FLOPs of training and inference with the least for the same loss, "
+                  "by scaling laws")
+      ->check(number_between(1, 1e24))
+      ->type_name("TOKENS");
   app->add_option("--expert-imbalance", options.expert_imbalance,
                   "Assumed load of the busiest of the ranks that divide the experts, as a multiple "
                   "of the mean; multiplies the time of the experts' matmuls and of the exchange of "
@@ -308,6 +294,7 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
       "\n"
       "Example: trireme plan run.toml -n 1024 --gpu H100 --price 2.5 --mtbf 24 --html plan.html");
   const auto run = [choices, &overrides] {
+    require_failures(choices->options.failures);
     return choices->compared.empty() ? plan(*choices, overrides) : compare(*choices, overrides);
   };
   return {app, run, true};

@@ -78,7 +78,7 @@ class Completion {
                       std::max<std::int64_t>(layout.tensor, 1));
     if (given(method) || given(ulysses) || loaded_.config.job.reproducible) return;
     if (layout.context <= 1 || heads.heads < 1 || heads.width < 1) return;
-    const ContextChoice choice = least_received(heads, layout.context);
+    const ContextChoice choice = default_choice(heads, layout.context);
     const bool is_one_level = choice.method == ContextMethod::kUlysses;
     derive(method.c_str(), layout.context_method, choice.method);
     derive(ulysses.c_str(), layout.context_ulysses, is_one_level ? 1 : choice.ulysses);

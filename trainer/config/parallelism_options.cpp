@@ -58,8 +58,9 @@ void add_model_parallelism(Options& to) {
                         "rank) or ulysses (all-to-all between tokens and heads)",
                 .effect = Effect::kLayout,
                 .allowed = {kContextMethodNames.begin(), kContextMethodNames.end()},
-                .default_text = "what sends least: all_gather or ulysses, alone or combined "
-                                "(context_ulysses); all_gather with job.reproducible"});
+                .default_text = "ulysses if the degree divides a tensor rank's key-value heads, "
+                                "otherwise what sends least: all_gather or ulysses, alone or "
+                                "combined (context_ulysses); all_gather with job.reproducible"});
   to.push_back({.key = "parallelism.context_ulysses",
                 .slot = TRIREME_MEMBER(parallelism.context_ulysses),
                 .help = "adjacent context parallel ranks, such as those of a node, that exchange "
@@ -67,7 +68,7 @@ void add_model_parallelism(Options& to) {
                         "used between groups of so many ranks",
                 .effect = Effect::kLayout,
                 .range = between(1, 65536),
-                .default_text = "1, or with the default context_method what sends least"});
+                .default_text = "1, or chosen with the default context_method"});
   to.push_back(degree("expert", TRIREME_MEMBER(parallelism.expert),
                       "expert parallel degree: data parallel ranks that divide the experts of each "
                       "layer among themselves",

@@ -41,31 +41,35 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// Computation that overlaps the communication.
-class ConcurrentMatmul {
+// Computation on the CPU before the communication or overlapping it.
+class SomeMatmul {
  public:
+  explicit SomeMatmul(std::int64_t side) : side_(side) {}
   void operator()(Stream& stream) {
-    const Tensor all{memory_.data(), DType::kF32, {3 * kSide, kSide}, Device{}};
-    ops::gemm(stream, all.row_slice(0, kSide), all.row_slice(kSide, kSide),
-              all.row_slice(2 * kSide, kSide), {});
+    const Tensor all{memory_.data(), DType::kF32, {3 * side_, side_}, Device{}};
+    ops::gemm(stream, all.row_slice(0, side_), all.row_slice(side_, side_),
+              all.row_slice(2 * side_, side_), {});
   }
 
  private:
-  static constexpr std::int64_t kSide = 512;
-  Memory memory_{3 * kSide * kSide * sizeof(float), Device{}};
+  std::int64_t side_;
+  Memory memory_{3 * static_cast<std::size_t>(side_ * side_) * sizeof(float), Device{}};
 };
 
-// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`.
-// `overlaps`: asynchronous all-reduces, which overlap computation.
+enum class Work : std::uint8_t { kNone, kBefore, kDuring };
+
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. Ranks compute
+// before or during them as in a step: those that share a core wait for their turn.
 Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
-             bool overlaps, const std::string& name) {
+             Work work, const std::string& name) {
   Stream stream(device);
   Stopwatch stopwatch(ranks, stream);
-  ConcurrentMatmul compute;
+  SomeMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
     return stopwatch.together([&] {
-      if (!overlaps) return ranks.all_reduce(stream, tensor, Reduce::kSum);
+      if (work == Work::kBefore) compute(stream);
+      if (work != Work::kDuring) return ranks.all_reduce(stream, tensor, Reduce::kSum);
       Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
       compute(stream);
       transfer.wait();
@@ -73,7 +77,7 @@ Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t 
   };
   const int size = ranks.size();
   const double little = sum(64), all = sum(large);
-  const double alone = overlaps ? stopwatch.alone([&] { compute(stream); }) : 0;
+  const double alone = work == Work::kNone ? 0 : stopwatch.alone([&] { compute(stream); });
   const double latency = std::max(little - alone, 0.0);
   const double moving = std::max(all - little, 1e-9);
   const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
@@ -91,14 +95,14 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
   const auto link = [&](Communicator& ranks, const char* where) {
-    return link_of(ranks, device, own.data(), sizes.activations, node.size(), false,
-                   world.transport() + where);
+    return link_of(ranks, device, own.data(), sizes.activations, node.size(),
+                   device.is_cuda() ? Work::kNone : Work::kBefore, world.transport() + where);
   };
   if (node.size() > 1) network.within = link(node, " within the node");
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), true,
+    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kDuring,
                              "shared memory of the node");
   }
   return network;

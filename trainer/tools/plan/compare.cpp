@@ -42,6 +42,8 @@ class Rows {
   void add_step();
   void add_memory();
   void add_run(const PlanOptions& options);
+  void add_goodput();
+  void add_inference();
   std::vector<ComparedRow> take() { return std::move(rows_); }
 
  private:
@@ -88,10 +90,36 @@ void Rows::add_run(const PlanOptions& options) {
   add("run", "days", Unit::kDays, [](const RunPlan& p) { return p.seconds / 86400; });
   add("run", "device-hours", Unit::kCount, [](const RunPlan& p) { return p.device_hours; });
   add("run", "checkpoint", Unit::kBytes, [](const RunPlan& p) { return p.model.checkpoint_bytes; });
+  if (options.failures.are_known()) add_goodput();
+  if (options.inference_tokens > 0) add_inference();
   if (options.price <= 0) return;
   add("run", "cost", Unit::kMoney, [](const RunPlan& p) { return p.cost; });
   add("run", "cost per million tokens", Unit::kMoney,
       [](const RunPlan& p) { return p.cost / p.tokens * 1e6; });
+}
+
+void Rows::add_goodput() {
+  const auto add_share = [&](const char* name, double GoodputShares::*share) {
+    add("goodput", name, Unit::kPercent,
+        [&](const RunPlan& p) { return p.goodput->configured.shares.*share; });
+  };
+  add_share("steps that count", &GoodputShares::useful);
+  for (const GoodputPart& part : kGoodputLosses) add_share(part.name, part.share);
+  add("goodput", "with the best intervals", Unit::kPercent,
+      [](const RunPlan& p) { return p.goodput->best.shares.useful; });
+  add("goodput", "failures", Unit::kCount, [](const RunPlan& p) { return p.goodput->failures; });
+  add("goodput", "days with failures", Unit::kDays,
+      [](const RunPlan& p) { return p.elapsed / 86400; });
+}
+
+void Rows::add_inference() {
+  add("inference", "ZFLOP with training", Unit::kCount,
+      [](const RunPlan& p) { return p.inference.front().own * 1e-21; });
+  for (std::size_t i = 0; i < a_.inference.size(); ++i) {
+    const std::string source = a_.inference[i].source;
+    add("inference", "over least, " + source.substr(0, source.find(' ')), Unit::kPercent,
+        [&](const RunPlan& p) { return p.inference[i].own / p.inference[i].least - 1; });
+  }
 }
 
 std::string value_text(double value, Unit unit) {

@@ -2,6 +2,7 @@
 
 #include "trainer/config/value_text.h"
 #include "trainer/tools/plan/explain.h"
+#include "trainer/tools/plan/goodput_text.h"
 #include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/plan/scaling_laws.h"
@@ -142,11 +143,12 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
                               {"step_seconds", stage.seconds},
                               {"most_bytes", stage.device_bytes}});
   }
-  if (plan.saving) {
-    json["saving"] = {
-        {"save_seconds", plan.saving->save},   {"save_seconds_are", plan.saving->from},
-        {"young_seconds", plan.saving->young}, {"daly_seconds", plan.saving->daly},
-        {"steps", plan.saving->steps},         {"lost_share", plan.saving->lost}};
+  if (plan.goodput) json["goodput"] = goodput_json(plan);
+  for (const InferencePlan& inference : plan.inference) {
+    json["inference"][inference.source] = {{"parameters", inference.best.parameters},
+                                           {"tokens", inference.best.tokens},
+                                           {"flops", inference.least},
+                                           {"flops_of_this_config", inference.own}};
   }
   if (plan.explanation) json["explain"] = explain_json(plan);
   return json;

@@ -26,6 +26,9 @@ std::string tiles(const RunPlan& plan, const PlanOptions& options) {
                      tile(human_bytes(plan.layout.most_device_bytes()), "peak memory of a rank") +
                      tile(human_duration(plan.elapsed), "run time") +
                      tile(human_count(plan.device_hours), "device-hours");
+  if (plan.goodput) {
+    text += tile(fmt::format("{:.1f} %", 100 * plan.goodput->configured.shares.useful), "goodput");
+  }
   if (options.price > 0) text += tile(fmt::format("{:.6g}", plan.cost), "cost");
   return text;
 }

@@ -8,6 +8,7 @@
 #include "model/base/human.h"
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
+#include "trainer/tools/plan/goodput_text.h"
 #include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/schedule_picture.h"
@@ -89,7 +90,9 @@ std::string budget_text(const RunPlan& plan, const PlanOptions& options) {
       fmt::format("{} tokens in {} steps: {:.3g} days, {} {}-hours", human_count(plan.tokens),
                   total_steps(plan.config), plan.elapsed / 86400, human_count(plan.device_hours),
                   plan.layout.device.is_cuda() ? "GPU" : "rank");
-  if (plan.saving) text += fmt::format(" with the {:.2f} % lost", 100 * plan.saving->lost);
+  if (plan.goodput) {
+    text += fmt::format(" at {:.2f} % goodput", 100 * plan.goodput->configured.shares.useful);
+  }
   if (options.price > 0) {
     text += fmt::format("; costs {:.6g}, {:.4g} per million tokens", plan.cost,
                         plan.cost / plan.tokens * 1e6);
@@ -148,13 +151,13 @@ std::string loss_text(const RunPlan& plan) {
   return text + " (nats per token; scaling laws fitted to other data and tokenizers)";
 }
 
-std::string saving_text(const RunPlan& plan, const PlanOptions& options) {
-  const SavePlan& saving = *plan.saving;
+std::string inference_text(const InferencePlan& plan, double tokens) {
   return fmt::format(
-      "every {} = {} steps by Daly ({} by Young), for an MTBF of {:.3g} h and {} per save ({}): "
-      "{:.2f} % of the time lost",
-      human_duration(saving.daly), saving.steps, human_duration(saving.young), options.mtbf_hours,
-      human_duration(saving.save), saving.from, 100 * saving.lost);
+      "{:.3g} FLOP in training and {} tokens of inference, {:.4g} times the least for this loss: "
+      "{} "
+      "parameters on {} tokens ({})",
+      plan.own, human_count(tokens), plan.own / plan.least, human_count(plan.best.parameters),
+      human_count(plan.best.tokens), plan.source);
 }
 
 std::string traffic_text(const RunPlan& plan) {
@@ -212,7 +215,13 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
   if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
   if (!plan.lengths.empty()) rows.emplace_back("stages", stages_text(plan));
-  if (plan.saving) rows.emplace_back("save", saving_text(plan, options));
+  if (plan.goodput) {
+    for (PlanRow& row : goodput_rows(plan)) rows.push_back(std::move(row));
+  }
+  for (const InferencePlan& inference : plan.inference) {
+    rows.emplace_back(&inference == plan.inference.data() ? "inference" : "",
+                      inference_text(inference, options.inference_tokens));
+  }
   return rows;
 }
 

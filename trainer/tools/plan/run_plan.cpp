@@ -12,15 +12,10 @@
 #include "trainer/config/batch_size.h"
 #include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/memory_tree.h"
-#include "trainer/tools/plan/save_interval.h"
 #include "trainer/tools/plan/time_tree.h"
 
 namespace trireme {
 namespace {
-
-// Bandwidth of a save without a measurement: a snapshot over PCIe or within host memory, and the
-// part of the file system's bandwidth that one rank gets.
-constexpr double kSnapshotBandwidth = 10e9, kFileBandwidth = 1e9;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kAxisOfGroup{
     {{"tensor", "tensor"},
@@ -85,30 +80,35 @@ std::optional<ExpertPlan> experts_of(const RunConfig& config, double imbalance) 
                     .imbalance = imbalance};
 }
 
-SavePlan saving_of(const RunPlan& plan, const PlanOptions& options) {
-  SavePlan saving{.save = options.save_seconds, .from = "given"};
-  if (saving.save == 0) {
-    saving.save = measured_save(plan.config.job.dump_folder).value_or(0);
-    saving.from = "measured in the run folder";
+GoodputPlan goodput_of(const RunPlan& plan, const FailureOptions& failures) {
+  std::size_t state = 0;
+  for (const PipelinePlace& place : plan.layout.places) {
+    state = std::max(state, place.step.state_bytes);
   }
-  if (saving.save == 0) {
-    const std::size_t state = plan.layout.places.front().step.state_bytes;
-    saving.save = static_cast<double>(state) /
-                  (plan.config.checkpoint.async ? kSnapshotBandwidth : kFileBandwidth);
-    saving.from = "assumed";
+  const SavedRun run{.config = plan.config,
+                     .network = plan.device.network,
+                     .step_seconds = plan.estimate.seconds,
+                     .state_bytes = static_cast<double>(state),
+                     .checkpoint_bytes = static_cast<double>(plan.model.checkpoint_bytes)};
+  return plan_goodput(run, failures, total_steps(plan.config), plan.seconds);
+}
+
+std::vector<InferencePlan> inference_of(const RunPlan& plan, double inference_tokens) {
+  if (plan.config.model.num_experts > 0) {
+    throw ConfigError(
+        "--inference-tokens: the scaling laws are of dense models; this one has experts");
   }
-  const double between = 3600 * options.mtbf_hours;
-  saving.young = young_interval(saving.save, between);
-  saving.daly = daly_interval(saving.save, between);
-  saving.steps = std::max<std::int64_t>(1, std::llround(saving.daly / plan.estimate.seconds));
-  saving.lost = lost_share(saving.daly, saving.save, between, options.restart_seconds);
-  if (saving.lost >= 1) {
-    throw ConfigError(say("--mtbf ", options.mtbf_hours, ": a failure every ",
-                          human_duration(between), " leaves no time to train, with ",
-                          human_duration(saving.save), " per save and ",
-                          human_duration(options.restart_seconds), " per restart"));
+  const TrainingBudget own{static_cast<double>(plan.model.parameters), plan.tokens};
+  std::vector<InferencePlan> all;
+  for (const LossFit& fit : kLossFits) {
+    const TrainingBudget best =
+        fit.cheapest(fit.loss(own.parameters, own.tokens), inference_tokens);
+    all.push_back({.source = fit.source,
+                   .best = best,
+                   .least = best.flops(inference_tokens),
+                   .own = own.flops(inference_tokens)});
   }
-  return saving;
+  return all;
 }
 
 std::vector<LengthPlan> lengths_of(const RunConfig& config, const DeviceProfile& profile,
@@ -198,7 +198,8 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
                .estimate = {},
                .traffic = {},
                .experts = experts_of(config, imbalance),
-               .saving = {},
+               .goodput = {},
+               .inference = {},
                .lengths = lengths_of(config, profile, device, imbalance),
                .explanation = {}};
   const double parameters = static_cast<double>(plan.model.parameters);
@@ -221,8 +222,9 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   const std::int64_t end = total_steps(config) + 1;
   plan.tokens = static_cast<double>(tokens_before_step(config, end));
   plan.seconds = seconds_of_run(plan, imbalance);
-  if (options.mtbf_hours > 0) plan.saving = saving_of(plan, options);
-  plan.elapsed = plan.seconds / (1 - (plan.saving ? plan.saving->lost : 0));
+  if (options.failures.are_known()) plan.goodput = goodput_of(plan, options.failures);
+  if (options.inference_tokens > 0) plan.inference = inference_of(plan, options.inference_tokens);
+  plan.elapsed = plan.seconds / (plan.goodput ? plan.goodput->configured.shares.useful : 1);
   plan.device_hours = plan.elapsed * plan.ranks() / 3600;
   plan.cost = plan.device_hours * options.price;
   return plan;

@@ -7,18 +7,19 @@
 #include "trainer/config/sequence_length.h"
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/goodput_plan.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/plan_node.h"
+#include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/state_theory.h"
 
 namespace trireme {
 
 // Inputs of the plan that are not in the config.
 struct PlanOptions {
-  double price = 0;         // of a device-hour; 0: unknown
-  double mtbf_hours = 0;    // mean time between failures of the whole run; 0: unknown
-  double save_seconds = 0;  // that a save blocks training; 0: measured or assumed
-  double restart_seconds = 300;
+  double price = 0;  // of a device-hour; 0: unknown
+  FailureOptions failures = {};
+  double inference_tokens = 0;  // of the model's lifetime, after training; 0: unknown
   double expert_imbalance = 1;  // Workload's
   bool explain = false;         // RunPlan::explanation
 };
@@ -44,13 +45,12 @@ struct ExpertPlan {
   double imbalance = 1;                    // assumed for the step time
 };
 
-// Recommended checkpoint interval.
-struct SavePlan {
-  double save = 0;               // seconds that a save blocks training
-  const char* from = "assumed";  // "assumed", "given" or "measured in the run folder"
-  double young = 0, daly = 0;    // seconds between saves
-  std::int64_t steps = 0;        // interval of Daly
-  double lost = 0;               // fraction of time lost with this interval
+// By one scaling law: the dense model that has the run's predicted loss for the least FLOPs of
+// training and inference together, and what the run's own takes.
+struct InferencePlan {
+  const char* source = "";
+  TrainingBudget best;
+  double least = 0, own = 0;  // FLOPs of training and inference
 };
 
 // The steps of one sequence length, of a run that changes it (data.stages).
@@ -84,11 +84,12 @@ struct RunPlan {
   // the metrics of a run; in float32 for float32.
   double mfu = 0, mfu_peak = 0;
   double tokens = 0, seconds = 0;     // of the whole run, without what failures take
-  double elapsed = 0;                 // with saves and failures, if the time between these is known
+  double elapsed = 0;                 // with saves and failures, if their rate is known
   double device_hours = 0, cost = 0;  // of `elapsed`
   std::optional<ExpertPlan> experts;  // of expert parallelism
-  std::optional<SavePlan> saving;
-  std::vector<LengthPlan> lengths;  // empty: one length
+  std::optional<GoodputPlan> goodput;
+  std::vector<InferencePlan> inference;  // by kLossFits; empty: unknown tokens
+  std::vector<LengthPlan> lengths;       // empty: one length
   std::optional<Explanation> explanation;
 
   // Parameters without embeddings and head, as Kaplan et al. count them.

@@ -3,6 +3,13 @@
 
 namespace trireme {
 
+// A dense model of N parameters trained on D tokens.
+struct TrainingBudget {
+  double parameters = 0, tokens = 0;
+  // 6 N D of training and 2 N for each token of inference.
+  double flops(double inference_tokens) const;
+};
+
 // Scaling law of the final loss in nats per token: E + A / N^alpha + B / D^beta for N parameters
 // and D tokens. Holds for the data and tokenizer of its authors only.
 struct LossFit {
@@ -11,6 +18,9 @@ struct LossFit {
   double loss(double parameters, double tokens) const;
   // Tokens per parameter of the least loss for the compute 6 N D.
   double optimal_ratio(double parameters, double tokens) const;
+  // The model of this loss, which must be above the irreducible, that takes the least FLOPs in
+  // training and inference (Sardana et al. 2023, "Beyond Chinchilla-Optimal", equation 3).
+  TrainingBudget cheapest(double loss, double inference_tokens) const;
 };
 
 // Hoffmann et al. 2022 (approach 3), with the digits of the paper's TeX source, which its text

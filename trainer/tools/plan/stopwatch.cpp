@@ -1,5 +1,7 @@
 #include "trainer/tools/plan/stopwatch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -10,7 +12,8 @@
 namespace trireme {
 namespace {
 
-// Seconds of a sample; several scheduler time slices if ranks may share a core.
+// Seconds of a sample; with many ranks several time slices of the scheduler for each that shares a
+// core.
 constexpr double kSpellAlone = 0.008, kSpellOfMany = 0.016;
 using Spells = std::array<double, 3>;
 
@@ -19,7 +22,9 @@ double now() {
 }
 
 double spell_of(const Communicator& ranks) {
-  return ranks.size() > 1 ? kSpellOfMany : kSpellAlone;
+  if (ranks.size() == 1) return kSpellAlone;
+  const double sharing = ranks.size() / static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  return kSpellOfMany * std::max(sharing, 1.0);
 }
 
 double median(Spells spells) {
