@@ -37,6 +37,9 @@ void json_fields(auto& f, Network& network) {
   if (f.has("straggling", network.straggling > 0)) f("straggling", network.straggling);
   if (f.has("pairwise", network.pairwise)) f("pairwise", network.pairwise);
   if (f.has("even", network.even)) f("even", network.even);
+  if (f.has("ranks_per_host", network.ranks_per_host > 0)) {
+    f("ranks_per_host", network.ranks_per_host);
+  }
   if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
 }
 

@@ -186,6 +186,7 @@ DeviceProfile DataSheets::blackwell(const Blackwell& of) const {
   if (of.is_rack) {
     profile.network.ranks_per_node = 72;
     profile.network.even = true;
+    profile.network.ranks_per_host = 4;
     profile.host = kChipToChip;
   }
   return profile;

@@ -31,9 +31,13 @@ struct Network {
   bool pairwise = false;
   // Nodes of which a run may leave ranks unused (with_even_nodes).
   bool even = false;
+  // Of a computer, which fails as a whole, if a node in the sense of `within` has several; 0: it
+  // has not.
+  int ranks_per_host = 0;
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
+  int ranks_of_host() const { return ranks_per_host > 0 ? ranks_per_host : ranks_per_node; }
   // Seconds by which communication of `sending` prolongs overlapped computation of `computing`.
   double waiting(double sending, double computing) const {
     return std::max(sending - computing, occupied * sending);

@@ -381,6 +381,8 @@ TEST(Profile, ComesBackAsItWasWritten) {
   const DeviceProfile again = read_profile(path);
   EXPECT_TRUE(again.network.even && again.network.pairwise);
   EXPECT_EQ(again.rate(NumberFormat::kNvfp4).peak, 15e15);
+  EXPECT_EQ(again.network.ranks_of_host(), 4);
+  EXPECT_EQ(read.network.ranks_of_host(), read.network.ranks_per_node);
   written.memory_bandwidth = 0;
   write_profile(path, written);
   EXPECT_THROW(read_profile(path), ConfigError);
