@@ -265,8 +265,10 @@ def formats_that_the_trainer_does_not_run_are_assumed_and_said_to_be(workshop):
         check(told["memory"] == plain["memory"], told["memory"], plain["memory"])
         seconds.append(told["step"]["seconds"])
         shown = workshop.run("plan", "run.toml", *words, "--matmul-format", numbers).done().out
-        check(f"in {numbers}: an assumption" in shown and "memory is that of bfloat16" in shown, shown)
+        check(f"in {numbers}: an assumption" in shown and "memory is that of training.dtype" in shown, shown)
     check(seconds[0] > 1.1 * seconds[1] > 1.1 * 1.05 * seconds[2], seconds)
+    both = workshop.run("plan", "run.toml", "--compare", "run.toml", *words, "--matmul-format", "nvfp4").done().out
+    check("in nvfp4: an assumption" in both, both)
     found = plan(workshop, LARGE.replace("1024", "128"), *words, "--search", "--matmul-format", "mxfp8")
     check(found["step"]["seconds"] > 0 and found["matmul_format"]["assumed"] == "mxfp8", found)
     workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H100", "--matmul-format", "mxfp8").refused(

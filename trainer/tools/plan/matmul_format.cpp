@@ -77,6 +77,12 @@ bool assumes_format(const DeviceProfile& device) {
   return device.narrow != NumberFormat::kFloat8;
 }
 
+std::string assumption_text(const DeviceProfile& device) {
+  return say("those of the blocks in ", name_of(device.narrow),
+             ": an assumption of all times, which no training.dtype of the trainer runs; memory is "
+             "that of training.dtype");
+}
+
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device) {
   if (!assumes_format(device)) return record_step(spec, mesh, device.device());
   EngineSpec native = spec;

@@ -1,4 +1,6 @@
 #pragma once
+#include <string>
+
 #include "trainer/engine/step_ops.h"
 #include "trainer/tools/plan/device_profile.h"
 
@@ -15,6 +17,7 @@ double operand_bytes(NumberFormat numbers);
 // The device with the blocks' matmuls in kMxfp8 or kNvfp4. Throws ConfigError if it has no such.
 DeviceProfile with_matmul_format(DeviceProfile device, NumberFormat numbers);
 bool assumes_format(const DeviceProfile& device);
+std::string assumption_text(const DeviceProfile& device);
 
 // What record_step records, with the blocks' matmuls in the device's format and the passes that
 // quantize both operands of each.

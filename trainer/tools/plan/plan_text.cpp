@@ -121,13 +121,6 @@ std::string stages_text(const RunPlan& plan) {
   return text + "; the rows above are of the first, but for memory, run and tokens";
 }
 
-std::string format_text(const RunPlan& plan) {
-  return fmt::format(
-      "those of the blocks in {}: an assumption of the times above, which no training.dtype of the "
-      "trainer runs; memory is that of {}",
-      name_of(plan.device.narrow), plan.config.training.dtype);
-}
-
 std::string ratio_text(const RunPlan& plan) {
   const auto parameters = static_cast<double>(plan.model.parameters);
   std::string text = fmt::format(
@@ -211,7 +204,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
     std::erase_if(
         rows, [](const PlanRow& row) { return row.first == "bubble" || row.first == "layers"; });
   }
-  if (assumes_format(plan.device)) rows.emplace_back("matmuls", format_text(plan));
+  if (assumes_format(plan.device)) rows.emplace_back("matmuls", assumption_text(plan.device));
   if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
   if (!plan.lengths.empty()) rows.emplace_back("stages", stages_text(plan));
