@@ -1,5 +1,4 @@
 #include "trainer/tools/plan/compare.h"
-#include "trainer/tools/plan/matmul_format.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 
 #include "model/base/human.h"
 #include "trainer/config/difference.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/memory_tree.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_text.h"
