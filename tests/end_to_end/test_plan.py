@@ -254,6 +254,31 @@ def float8_is_relative_to_the_peak_of_bfloat16(workshop):
 
 
 @fact
+def formats_that_the_trainer_does_not_run_are_assumed_and_said_to_be(workshop):
+    words = ["-n", "128", "--gpu", "GB200"]
+    plain = plan(workshop, LARGE, *words)
+    check("matmul_format" not in plain, plain)
+    seconds = [plain["step"]["seconds"]]
+    for numbers in ("mxfp8", "nvfp4"):
+        told = plan(workshop, LARGE, *words, "--matmul-format", numbers)
+        check(told["matmul_format"] == {"assumed": numbers, "trainer_runs_it": False}, told["matmul_format"])
+        check(told["memory"] == plain["memory"], told["memory"], plain["memory"])
+        seconds.append(told["step"]["seconds"])
+        shown = workshop.run("plan", "run.toml", *words, "--matmul-format", numbers).done().out
+        check(f"in {numbers}: an assumption" in shown and "memory is that of training.dtype" in shown, shown)
+    check(seconds[0] > 1.1 * seconds[1] > 1.1 * 1.05 * seconds[2], seconds)
+    both = workshop.run("plan", "run.toml", "--compare", "run.toml", *words, "--matmul-format", "nvfp4").done().out
+    check("in nvfp4: an assumption" in both, both)
+    found = plan(workshop, LARGE.replace("1024", "128"), *words, "--search", "--matmul-format", "mxfp8")
+    check(found["step"]["seconds"] > 0 and found["matmul_format"]["assumed"] == "mxfp8", found)
+    workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H100", "--matmul-format", "mxfp8").refused(
+        2, "--matmul-format", "H100 has no matmuls in mxfp8")
+    workshop.run("plan", "run.toml", *words, "--matmul-format", "int4").refused(2, "--matmul-format")
+    workshop.run("plan", "run.toml", *words, "--matmul-format", "nvfp4", "--training.dtype=float32").refused(
+        2, "--matmul-format", "float32")
+
+
+@fact
 def a_search_that_finds_nothing_says_why(workshop):
     (workshop / "run.toml").write_text(LARGE.replace("1024", "16"))
     words = ["--gpu", "A100-40G", "--search"]
@@ -319,7 +344,7 @@ def two_plans_are_compared_with_the_keys_that_differ(workshop):
 @fact
 def a_gpu_that_is_not_listed_and_ranks_that_do_not_fit_the_layout_are_refused(workshop):
     (workshop / "run.toml").write_text(LARGE)
-    workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100")
+    workshop.run("plan", "run.toml", "-n", "128", "--gpu", "H1000").refused(2, "H1000", "H100", "GB300", "MI300X")
     workshop.run("plan", "run.toml", "-n", "100", "--gpu", "H100").refused(2, "100")
 
 

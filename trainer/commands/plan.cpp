@@ -20,6 +20,7 @@
 #include "trainer/telemetry/progress_line.h"
 #include "trainer/tools/plan/compare.h"
 #include "trainer/tools/plan/explain.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_page.h"
 #include "trainer/tools/plan/plan_text.h"
@@ -35,6 +36,7 @@ struct PlanChoices {
   std::string compared;    // another config; empty: none
   int compared_ranks = 0;  // 0: as many
   std::string gpu;
+  std::string matmul_format;  // "mxfp8" or "nvfp4"; empty: of the config
   bool search = false;
   bool json = false;
   std::string html, write;
@@ -66,6 +68,14 @@ Planned opened(const PlanChoices& choices, const std::string& config,
         "job.device = \"cuda\": the GPU type is unknown; give --gpu NAME, such as --gpu H100");
   }
   planned.profile = find_profile(choices.gpu.empty() ? "CPU" : choices.gpu);
+  if (!choices.matmul_format.empty()) {
+    if (planned.loaded.config.training.dtype == "float32") {
+      throw ConfigError("--matmul-format: training.dtype = \"float32\" has no matmuls in 16 bits");
+    }
+    planned.profile = with_matmul_format(planned.profile, choices.matmul_format == "mxfp8"
+                                                              ? NumberFormat::kMxfp8
+                                                              : NumberFormat::kNvfp4);
+  }
   planned.device = planned.profile.device();
   job.device = planned.device.is_cuda() ? "cuda" : "cpu";
   return planned;
@@ -82,6 +92,10 @@ void complete_layout(Planned& planned, int ranks, const char* option) {
   if (needed == ranks) return;
   throw ConfigError(say(option, " ", ranks, ": [parallelism] of ", planned.loaded.source, " needs ",
                         needed, " ranks"));
+}
+
+void place(DeviceProfile& profile, int ranks) {
+  profile.network = with_even_nodes(profile.network, ranks);
 }
 
 void require_divided_experts(const PlanOptions& options, bool has_divided) {
@@ -142,6 +156,7 @@ std::string changes_that_fit(const RunPlan& plan) {
 ExitCode plan(const PlanChoices& choices, const std::vector<Override>& overrides) {
   Planned planned = opened(choices, choices.config, overrides);
   const int ranks = ranks_of(choices.ranks, planned.loaded);
+  place(planned.profile, ranks);
   if (!planned.device.is_cuda()) cpu::use_threads(planned.loaded.config.job.threads, ranks);
   const Canvas canvas{.columns = terminal_width(STDOUT_FILENO),
                       .colors = ::isatty(STDOUT_FILENO) == 1};
@@ -190,6 +205,8 @@ ExitCode compare(const PlanChoices& choices, const std::vector<Override>& overri
                           choices.compared, " ", compared,
                           "; set -n for both, or --compare-ranks for the second"));
   }
+  place(a.profile, ranks);
+  place(b.profile, compared);
   complete_layout(a, ranks, "-n");
   complete_layout(b, compared, are_given ? "--compare-ranks" : "-n");
   require_divided_experts(choices.options, a.loaded.config.parallelism.expert > 1 ||
@@ -221,9 +238,15 @@ Command make_plan(CLI::App& program, const std::vector<Override>& overrides) {
                   "degrees need)")
       ->check(CLI::Range(1, 1 << 24));
   app->add_option("--gpu", choices->gpu,
-                  "GPU of each rank, such as A100-80G or H100, or a profile written by 'trireme "
-                  "doctor --calibrate' (default: CPU)")
+                  "GPU of each rank, one of " + listed_names() +
+                      ", or a profile written by 'trireme doctor --calibrate' (default: CPU)")
       ->type_name("NAME");
+  app->add_option("--matmul-format", choices->matmul_format,
+                  "Assume that the blocks' matmuls are in this format, with the passes that "
+                  "quantize their operands: mxfp8 or nvfp4. Of times alone: the trainer cannot run "
+                  "it, and memory is that of the config")
+      ->check(CLI::IsMember({"mxfp8", "nvfp4"}))
+      ->type_name("FORMAT");
   CLI::Option* const search = app->add_flag("--search", choices->search,
                                             "Search for the fastest layout that fits in memory");
   CLI::Option* const write =

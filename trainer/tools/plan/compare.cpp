@@ -10,6 +10,7 @@
 
 #include "model/base/human.h"
 #include "trainer/config/difference.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/memory_tree.h"
 #include "trainer/tools/plan/plan_json.h"
 #include "trainer/tools/plan/plan_text.h"
@@ -174,6 +175,9 @@ std::string comparison_text(const NamedPlan& a, const NamedPlan& b, const PlanOp
     text += fmt::format("{}: {}, {} on {} x {}: {}\n", letter, of->name,
                         model_name(of->plan.config), world_size(of->plan.config.parallelism),
                         of->plan.device.name, of->plan.fits() ? "it fits" : "IT DOES NOT FIT");
+  }
+  if (assumes_format(a.plan.device)) {
+    text += "matmuls: " + assumption_text(a.plan.device) + "\n";
   }
   text += fmt::format("\n{:<34}{:>16}{:>16}{:>16}{:>10}\n", "", "A", "B", "B - A", "B / A");
   for (const ComparedRow& row : compared_rows(a.plan, b.plan, options)) {

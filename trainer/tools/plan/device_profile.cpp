@@ -35,6 +35,11 @@ void json_fields(auto& f, Network& network) {
   f("beside", network.overlaps);
   f("held", network.occupied);
   if (f.has("straggling", network.straggling > 0)) f("straggling", network.straggling);
+  if (f.has("pairwise", network.pairwise)) f("pairwise", network.pairwise);
+  if (f.has("even", network.even)) f("even", network.even);
+  if (f.has("ranks_per_host", network.ranks_per_host > 0)) {
+    f("ranks_per_host", network.ranks_per_host);
+  }
   if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
 }
 
@@ -112,6 +117,10 @@ const char* name_of(NumberFormat numbers) {
       return "half";
     case NumberFormat::kFloat8:
       return "float8";
+    case NumberFormat::kMxfp8:
+      return "mxfp8";
+    case NumberFormat::kNvfp4:
+      return "nvfp4";
   }
   return "";
 }
@@ -138,14 +147,20 @@ double DeviceProfile::pace(double busy) const {
   return share(std::max(busy, 1.0)) / share(network.ranks_per_node);
 }
 
+std::string listed_names() {
+  std::string names;
+  for (const DeviceProfile& profile : listed_profiles()) {
+    names += say(names.empty() ? "" : ", ", profile.name);
+  }
+  return names;
+}
+
 DeviceProfile find_profile(const std::string& name) {
   if (name.ends_with(".json")) return read_profile(name);
-  std::string known;
   for (const DeviceProfile& profile : listed_profiles()) {
     if (lower(profile.name) == lower(name)) return profile;
-    known += say(known.empty() ? "" : ", ", profile.name);
   }
-  throw ConfigError(say("unknown device \"", name, "\"; expected one of ", known,
+  throw ConfigError(say("unknown device \"", name, "\"; expected one of ", listed_names(),
                         ", or a .json profile written by trireme doctor --calibrate"));
 }
 

@@ -11,10 +11,11 @@
 
 namespace trireme {
 
-// Storage format of matmul operands.
-enum class NumberFormat : std::uint8_t { kFloat32, kHalf, kFloat8 };  // kHalf: bfloat16, float16
-constexpr int kNumberFormats = 3;
-const char* name_of(NumberFormat numbers);    // "float32", "half", "float8"
+// Storage format of matmul operands. kHalf: bfloat16, float16. kMxfp8 and kNvfp4 have a scale per
+// block (matmul_format.h).
+enum class NumberFormat : std::uint8_t { kFloat32, kHalf, kFloat8, kMxfp8, kNvfp4 };
+constexpr int kNumberFormats = 5;
+const char* name_of(NumberFormat numbers);    // "float32", "half", "float8", "mxfp8", "nvfp4"
 NumberFormat format_of(std::size_t element);  // of operands with so many bytes per element
 
 // Efficiency of a device in one number format. A matmul of rows x columns x depth takes
@@ -58,9 +59,16 @@ struct DeviceProfile {
   // it was measured, without bandwidth.
   Link host = {};
   TimeBand band = kMeasuredBand;
+  // Of matmuls whose operands have a byte per element or less. Not kFloat8: an assumption of the
+  // plan (with_matmul_format), which is not in files.
+  NumberFormat narrow = NumberFormat::kFloat8;
 
   const ProductRate& rate(NumberFormat numbers) const {
     return rates[static_cast<std::size_t>(numbers)];
+  }
+  // Of matmuls with operands of so many bytes per element.
+  const ProductRate& matmul_rate(std::size_t element) const {
+    return rate(element == 1 ? narrow : format_of(element));
   }
   // Bytes/s of memory-bound ops of this name.
   double stream_bandwidth(NumberFormat numbers, const std::string& op) const;
@@ -70,8 +78,11 @@ struct DeviceProfile {
   double pace(double busy) const;
 };
 
-// A100-40G, A100-80G, A100-40G-PCIe, H100, H100-PCIe, H100-500W, H200, B200, CPU.
+// A100-40G, A100-80G, A100-40G-PCIe, H100, H100-PCIe, H100-500W, H200, B200, B300, GB200, GB300,
+// MI300X, CPU.
 const std::vector<DeviceProfile>& listed_profiles();
+
+std::string listed_names();  // "A100-40G, ..., CPU"
 
 // The listed profile `name` (case-insensitive), or the profile in the file if it ends in .json.
 // Throws ConfigError with the known names.

@@ -1,27 +1,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "trainer/tools/plan/device_profile.h"
 #include "trainer/tools/plan/efficiencies.h"
+#include "trainer/tools/plan/measured_profiles.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kTera = 1e12, kGiga = 1e9, kMicro = 1e-6;
-
-// NVIDIA's data sheets: A100 64 GB/s, H100, H200 and B200 128 GB/s, both directions together.
+// Data sheets: A100 64 GB/s, H100, H200, B200, B300 and MI300X 128 GB/s, both directions together.
 const Link kPcie4{"PCIe 4.0 x16", 32 * kGiga, 0.75, 10 * kMicro};
 const Link kPcie5{"PCIe 5.0 x16", 64 * kGiga, 0.75, 10 * kMicro};
+// 900 GB/s in both directions together, of a Grace with two GPUs.
+const Link kChipToChip{"NVLink-C2C", 225 * kGiga, 0.75, 10 * kMicro};
 
 // Joules by efficiencies.h. What the largest matmuls reach at the full clock, for a moment:
 // github.com/stas00/ml-engineering, "Maximum Achievable Matmul FLOPS comparison table".
 constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached = 0.709,
-                 kBlackwellReached = 0.776, kBlackwellFloat8Reached = 0.763;
+                 kInstinctReached = 0.514;
 
 // Of published runs, predicted with what was fitted to all sources but their own (PUBLISHED.md).
-constexpr TimeBand kPublishedBand{0.91, 1.33};
+constexpr TimeBand kPublishedBand{0.91, 1.31};
 
 // Attention, forward and backward together, by ProductRate's formula. On Hopper cuDNN's: heads of
 // 64 and 128 and 512 to 16384 keys in figures 5 and 6 of Shah et al. 2024. On the A100 it is
@@ -32,15 +34,46 @@ constexpr double kHalfWidth = 42, kHalfKeys = 410;
 constexpr double kHopperAttention = 0.71, kOwnOnHopper = 0.53;
 constexpr double kAmpereAttention = 0.82, kOwnOnAmpere = 0.55;
 
+// Watts of memory, links and leakage, which a lower clock does not save: of a device with a context
+// and nothing to do, by arXiv 2605.23918 (A100, H100) and TensorRT-LLM's issue 10278 (B200).
+constexpr double kAmpereIdle = 80, kHopperIdle = 122, kBlackwellIdle = 192;
+
 // Of the full clock, if a matmul that reaches `rate` FLOP/s there takes so many joules per FLOP.
 double sustained_clock(double watts, double joules, double rate) {
   return std::min(1.0, std::cbrt(watts / (joules * rate)));
 }
 
-ProductRate rate(double tera, double product, double half_depth, double flash,
-                 double own_flash = 0) {
-  return {tera * kTera, product, half_depth, flash, own_flash};
+ProductRate float32(double tera) {
+  return {.peak = tera * kTera, .product = 0.9, .half_depth = 64, .flash = 0.5};
 }
+
+// Dense peaks in TFLOP/s; `reached` as above.
+struct Blackwell {
+  const char *name, *source;
+  double gigabytes;  // that nvidia-smi shows, less what the driver takes
+  double watts;
+  int units;
+  double float32, half, float8, nvfp4, reached, float8_reached, out_gigabits;
+  bool is_rack = false;  // of 72 GPUs joined by NVLink
+};
+constexpr std::array<Blackwell, 4> kBlackwells{{
+    {"B200",
+     "NVIDIA DGX B200 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; assumed: "
+     "NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     191.5, 1000, 148, 75, 2250, 4500, 9000, 0.776, 0.763, 400},
+    {"B300",
+     "NVIDIA HGX B300 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; assumed: "
+     "NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     287.6, 1100, 148, 75, 2250, 4500, 14000, 0.786, 0.745, 800},
+    {"GB200",
+     "NVIDIA GB200 NVL72 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; "
+     "assumed: NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     197.9, 1200, 152, 80, 2500, 5000, 10000, 0.729, 0.723, 400, true},
+    {"GB300",
+     "NVIDIA GB300 NVL72 data sheet; assumed: matmuls reach what was measured on GB200, energy, "
+     "attention, links and memory as on H100",
+     297.2, 1400, 152, 80, 2500, 5000, 15000, 0.729, 0.723, 800, true},
+}};
 
 // The data sheets of GPUs with the given efficiencies.
 class DataSheets {
@@ -51,11 +84,13 @@ class DataSheets {
   DeviceProfile hopper(const char* name, double gigabytes, double bandwidth, double watts) const;
   DeviceProfile h100_pcie() const;
   DeviceProfile h100_500w() const;
-  DeviceProfile b200() const;
+  DeviceProfile blackwell(const Blackwell& of) const;
+  DeviceProfile mi300x() const;
 
  private:
   Network network(const char* link, double link_bandwidth, double out_gigabits) const;
   ProductRate reaching(double tera, double product, double attention, double own_attention) const;
+  // With so many watts above those of a device that does nothing.
   ProductRate sustained(double tera, double at_full_clock, double watts, double joules) const;
 
   const Efficiencies& reached_;
@@ -96,9 +131,7 @@ DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwi
           .streamed = reached_.streamed,
           .launch = 4 * kMicro,
           .units = 108,
-          .rates = {rate(19.5, 0.9, 64, 0.5),
-                    reaching(312, product, kAmpereAttention, kOwnOnAmpere),
-                    {}},
+          .rates = {float32(19.5), reaching(312, product, kAmpereAttention, kOwnOnAmpere), {}},
           .network = network(link, link_bandwidth, 200),
           .host = kPcie4,
           .band = kPublishedBand};
@@ -113,44 +146,12 @@ DeviceProfile DataSheets::hopper(const char* name, double gigabytes, double band
           .streamed = reached_.streamed,
           .launch = 4 * kMicro,
           .units = 132,
-          .rates = {rate(66.9, 0.9, 64, 0.5),
-                    sustained(989.4, kHopperReached, watts, reached_.hopper_joules),
-                    sustained(1978.9, kFloat8Reached, watts, reached_.float8_joules)},
+          .rates = {float32(66.9),
+                    sustained(989.4, kHopperReached, watts - kHopperIdle, reached_.hopper_joules),
+                    sustained(1978.9, kFloat8Reached, watts - kHopperIdle, reached_.float8_joules)},
           .network = network("NVLink 4", 450, 400),
           .host = kPcie5,
           .band = kPublishedBand};
-}
-
-// `trireme doctor --calibrate` on one H200 (700 W, 2026-11-26). Products are 5 % slower than there:
-// steps of 1.5B to 8B took 3 to 9 % longer than by what the device reaches for milliseconds.
-// Attention is ours.
-DeviceProfile h200(DeviceProfile profile) {
-  profile.source = "measured on one H200; links by NVIDIA's data sheet";
-  profile.band = kMeasuredBand;
-  profile.streamed = 0.905;
-  profile.launch = 4.4 * kMicro;
-  ProductRate& half = profile.rates[1];
-  half = rate(989.4, 0.797, 0, 1.822, 1.617);
-  half.half_width = 324;
-  half.half_keys = 3442;
-  half.streams = {{"add", 0.93},
-                  {"bias_backward", 0.81},
-                  {"embedding", 0.85},
-                  {"embedding_backward", 0.71},
-                  {"gelu", 0.90},
-                  {"gelu_backward", 0.93},
-                  {"layer_norm", 0.82},
-                  {"layer_norm_backward", 0.60},
-                  {"loss", 0.90},
-                  {"quantize", 0.91},
-                  {"rms_norm", 0.85},
-                  {"rms_norm_backward", 0.70},
-                  {"rope", 0.84},
-                  {"swiglu", 0.90},
-                  {"swiglu_backward", 0.88},
-                  {"update", 0.87}};
-  profile.rates[2] = rate(1978.9, 0.711, 0, 0.911);
-  return profile;
 }
 
 DeviceProfile DataSheets::h100_pcie() const {
@@ -170,41 +171,56 @@ DeviceProfile DataSheets::h100_500w() const {
   return profile;
 }
 
-DeviceProfile DataSheets::b200() const {
-  DeviceProfile profile = hopper("B200", 191.5, 8000, 1000);
-  profile.source = "NVIDIA B200 data sheet; efficiencies of Hopper";
-  profile.units = 148;
-  profile.rates[0].peak = 80 * kTera;
-  profile.rates[1] = sustained(2250, kBlackwellReached, 1000, reached_.hopper_joules);
-  profile.rates[2] = sustained(4500, kBlackwellFloat8Reached, 1000, reached_.float8_joules);
-  profile.network = network("NVLink 5", 900, 800);
+DeviceProfile DataSheets::blackwell(const Blackwell& of) const {
+  DeviceProfile profile = hopper(of.name, of.gigabytes, 8000, of.watts);
+  profile.source = of.source;
+  profile.units = of.units;
+  const double watts = of.watts - kBlackwellIdle, float8 = reached_.float8_joules;
+  profile.rates = {
+      float32(of.float32), sustained(of.half, of.reached, watts, reached_.hopper_joules),
+      sustained(of.float8, of.float8_reached, watts, float8),
+      sustained(of.float8, of.float8_reached, watts, float8),
+      // Assumed: 4 bits take less than 8 by what these take less than 16.
+      sustained(of.nvfp4, of.float8_reached, watts, float8 * float8 / reached_.hopper_joules)};
+  profile.network = network("NVLink 5", 900, of.out_gigabits);
+  if (of.is_rack) {
+    profile.network.ranks_per_node = 72;
+    profile.network.even = true;
+    profile.network.ranks_per_host = 4;
+    profile.host = kChipToChip;
+  }
   return profile;
 }
 
-// One core per rank.
-DeviceProfile cpu() {
-  const Link memory{"shared memory", 4 * kGiga, 0.8, 3 * kMicro};
-  const Link ethernet{"Ethernet, 10 Gb/s", 1.25 * kGiga, 0.72, 30 * kMicro};
-  return {
-      .name = "CPU",
-      .source = "measured on one Cascade Lake core; see trireme doctor --calibrate",
-      .memory_bytes = 8 * kGiga,
-      .memory_bandwidth = 20 * kGiga,
-      .streamed = 0.5,
-      .launch = 2 * kMicro,
-      .units = 1,
-      .rates = {rate(0.146, 0.75, 16, 0.3), rate(0.146, 0.15, 16, 0.1), {}},
-      .network = {.ranks_per_node = 64, .within = memory, .between = ethernet, .overlaps = false},
+DeviceProfile DataSheets::mi300x() const {
+  const double attention = kHopperAttention * kInstinctReached / kHopperReached;
+  DeviceProfile profile{
+      .name = "MI300X",
+      .source =
+          "AMD MI300X data sheet; matmuls in 16 bits as measured by ml-engineering; assumed: "
+          "float8 reaches the same share, attention as much of a matmul and links and memory "
+          "as much as on H100",
+      .memory_bytes = 205.3 * kGiga,  // 192 GiB
+      .memory_bandwidth = 5300 * kGiga,
+      .streamed = reached_.streamed,
+      .launch = 4 * kMicro,
+      .units = 304,
+      .rates = {float32(163.4), reaching(1307, kInstinctReached, attention, attention),
+                reaching(2614, kInstinctReached, attention, attention)},
+      .network = network("Infinity Fabric, 7 x 64 GB/s", 448, 400),
+      .host = kPcie5,
       .band = {}};
+  profile.network.pairwise = true;
+  return profile;
 }
 
 }  // namespace
 
 const Efficiencies& fitted_efficiencies() {
-  static const Efficiencies kFitted{.hopper_joules = 1.30e-12,
-                                    .float8_joules = 0.74e-12,
+  static const Efficiencies kFitted{.hopper_joules = 1.075e-12,
+                                    .float8_joules = 0.613e-12,
                                     .half_depth = 65,
-                                    .streamed = 0.757,
+                                    .streamed = 0.758,
                                     .nvlink = 0.782,
                                     .network = 0.651,
                                     .straggling = 0.0087,
@@ -214,18 +230,20 @@ const Efficiencies& fitted_efficiencies() {
 
 std::vector<DeviceProfile> listed_profiles(const Efficiencies& efficiencies) {
   const DataSheets sheets(efficiencies);
-  return {
+  std::vector<DeviceProfile> all{
       sheets.a100("A100-40G", 42.3, 1555, kAmpereReached, "NVLink 3", 300),
       sheets.a100("A100-80G", 85.0, 2039, kAmpereReached, "NVLink 3", 300),
-      sheets.a100("A100-40G-PCIe", 42.3, 1555, kAmpereReached * std::cbrt(250.0 / 400),
+      sheets.a100("A100-40G-PCIe", 42.3, 1555,
+                  kAmpereReached * std::cbrt((250 - kAmpereIdle) / (400 - kAmpereIdle)),
                   "PCIe 4.0 x16", 32),
       sheets.hopper("H100", 84.4, 3350, 700),  // measured: less what the driver takes
       sheets.h100_pcie(),
       sheets.h100_500w(),
-      h200(sheets.hopper("H200", 150.1, 4800, 700)),
-      sheets.b200(),
-      cpu(),
-  };
+      measured_h200(sheets.hopper("H200", 150.1, 4800, 700))};
+  for (const Blackwell& of : kBlackwells) all.push_back(sheets.blackwell(of));
+  all.push_back(sheets.mi300x());
+  all.push_back(measured_cpu());
+  return all;
 }
 
 const std::vector<DeviceProfile>& listed_profiles() {

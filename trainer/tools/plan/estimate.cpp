@@ -8,6 +8,7 @@
 #include "parallel/pipeline/registry.h"
 #include "parallel/pipeline/simulate.h"
 #include "trainer/engine/pipeline_layout.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/stage_costs.h"
 
 namespace trireme {
@@ -317,7 +318,7 @@ StepEstimate estimate_step(const Workload& work, const StepOps& ops, const Devic
 }
 
 StepEstimate estimate_step(const Workload& work, const DeviceProfile& device) {
-  return estimate_step(work, record_step(work.spec, work.mesh, device.device()), device);
+  return estimate_step(work, record_step(work.spec, work.mesh, device), device);
 }
 
 }  // namespace trireme

@@ -57,7 +57,7 @@ Restart restart_of(const char* kind, const SavedRun& run, const FailureOptions& 
 double data_ranks_of_node(const SavedRun& run) {
   const ParallelismConfig& layout = run.config.parallelism;
   const std::int64_t each = world_size(layout) / data_ranks(layout);
-  return std::ceil(static_cast<double>(run.network.ranks_per_node) / static_cast<double>(each));
+  return std::ceil(static_cast<double>(run.network.ranks_of_host()) / static_cast<double>(each));
 }
 
 bool is_elastic(const SavedRun& run) {
@@ -74,7 +74,7 @@ void add_kinds(FailureModel& model, const SavedRun& run, const FailureOptions& o
         "failures take has no bound; set it");
   }
   const double node = number("node_failures") / number("failures"), hang = number("hang_share");
-  const bool has_nodes = world_size(run.config.parallelism) > run.network.ranks_per_node;
+  const bool has_nodes = world_size(run.config.parallelism) > run.network.ranks_of_host();
   const double lost_copy = number("lost_copy_share");
   struct Kind {
     const char* name;

@@ -6,6 +6,7 @@
 
 #include "model/stage/layer_config.h"
 #include "trainer/engine/pipeline_layout.h"
+#include "trainer/tools/plan/matmul_format.h"
 
 namespace trireme {
 namespace {
@@ -180,7 +181,7 @@ const StepOps& LayoutBounds::ops_of(const Workload& work) {
                    spec.activation_checkpoint.mode};
   auto known = ops_.find(key);
   if (known == ops_.end()) {
-    known = ops_.emplace(key, record_step(spec, mesh_shape(p), device_)).first;
+    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_)).first;
   }
   return known->second;
 }

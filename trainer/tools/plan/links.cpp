@@ -11,11 +11,21 @@ double rate(const Link& link) {
   return link.bandwidth * link.reached;
 }
 
-// Bandwidth of a ring over the group; all ranks of a node share the traffic that leaves it.
+// Straggling of runs of more ranks than these was fitted on nodes of 8.
+constexpr double kRanksWithoutStraggling = 8;
+
+// Of a rank to `others` of its node, all at once.
+double rate_within(const Network& network, int others) {
+  const double links = network.pairwise ? others / (network.ranks_per_node - 1.0) : 1;
+  return rate(network.within) * std::min(links, 1.0);
+}
+
+// Bandwidth of a ring over the group; all ranks of a node share the traffic that leaves it. Between
+// pairs of ranks there are as many rings as links.
 double ring_rate(const Network& network, int size, int in_node) {
-  if (in_node == size) return rate(network.within);
   if (in_node == 1) return rate(network.between);
-  return std::min(rate(network.within), in_node * rate(network.between));
+  const double within = rate_within(network, in_node - 1);
+  return in_node == size ? within : std::min(within, in_node * rate(network.between));
 }
 
 // Latency of `laps` around the ring.
@@ -44,8 +54,19 @@ bool shares_memory(const Network& network, const GroupShape& group) {
 }
 
 double straggling(const Network& network, std::int64_t ranks) {
-  const double nodes = static_cast<double>(ranks) / network.ranks_per_node;
+  const double nodes = static_cast<double>(ranks) / kRanksWithoutStraggling;
   return network.straggling * std::log2(std::max(nodes, 1.0));
+}
+
+Network with_even_nodes(Network network, std::int64_t ranks) {
+  if (!network.even) return network;
+  std::int64_t most = std::min<std::int64_t>(network.ranks_per_node, ranks);
+  while (ranks % most != 0) --most;
+  // A run that hardly divides, such as of a prime number of ranks, fills nodes one by one.
+  if (most > network.ranks_per_node / 2 || ranks <= network.ranks_per_node) {
+    network.ranks_per_node = static_cast<int>(most);
+  }
+  return network;
 }
 
 double bytes_sent(Collective collective, int ranks, double bytes) {
@@ -71,14 +92,14 @@ double collective_seconds(const Network& network, Collective collective, const G
   const int in_node = ranks_in_node(network, group);
   const double sent = bytes_sent(collective, group.size, bytes);
   if (collective == Collective::kSend) {
-    const bool inside = in_node == group.size;
-    const Link& link = inside ? network.within : network.between;
-    return link.latency + sent / rate(link);
+    if (in_node == group.size) return network.within.latency + sent / rate_within(network, 1);
+    return network.between.latency + sent / rate(network.between);
   }
   if (collective == Collective::kAllToAll) {
     // Both kinds of links at once.
     const double near = (in_node - 1.0) / (group.size - 1.0);
-    const double within = network.within.latency + sent * near / rate(network.within);
+    const double within = network.within.latency +
+                          (in_node > 1 ? sent * near / rate_within(network, in_node - 1) : 0);
     if (in_node == group.size) return within;
     return std::max(within, network.between.latency + sent * (1 - near) / rate(network.between));
   }

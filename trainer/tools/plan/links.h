@@ -25,11 +25,19 @@ struct Network {
   bool overlaps = true;
   // Fraction of a rank's multiprocessors that overlapped communication occupies.
   double occupied = 0;
-  // Share by which each doubling of the nodes prolongs a step: all wait for the slowest.
+  // Share by which each doubling of the ranks above 8 prolongs a step: all wait for the slowest.
   double straggling = 0;
+  // `within` is the sum of equal links to each other rank of the node, not one link to a switch.
+  bool pairwise = false;
+  // Nodes of which a run may leave ranks unused (with_even_nodes).
+  bool even = false;
+  // Of a computer, which fails as a whole, if a node in the sense of `within` has several; 0: it
+  // has not.
+  int ranks_per_host = 0;
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
+  int ranks_of_host() const { return ranks_per_host > 0 ? ranks_per_host : ranks_per_node; }
   // Seconds by which communication of `sending` prolongs overlapped computation of `computing`.
   double waiting(double sending, double computing) const {
     return std::max(sending - computing, occupied * sending);
@@ -49,8 +57,11 @@ struct GroupShape {
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
 
-// Share by which waiting for the slowest node prolongs the steps of so many ranks.
+// Share by which waiting for the slowest of so many ranks prolongs their steps.
 double straggling(const Network& network, std::int64_t ranks);
+
+// Of `even` nodes as many ranks as divide the run's evenly: of racks of 72 GPUs 64 in runs of 256.
+Network with_even_nodes(Network network, std::int64_t ranks);
 
 // Bytes that each rank sends, such as 2 (n - 1) / n of the tensor for an all-reduce.
 double bytes_sent(Collective collective, int ranks, double bytes);

@@ -45,7 +45,7 @@ double wave_slowdown(const PlannedOp& op, int units) {
 namespace {
 
 double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
-  const ProductRate& rate = device.rate(format_of(op.element));
+  const ProductRate& rate = device.matmul_rate(op.element);
   const double ideal = op.flops / (rate.peak * rate.product);
   return ideal *
          (1 + rate.half_depth / op.depth + rate.half_rows * op.groups / op.rows +

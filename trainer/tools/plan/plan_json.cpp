@@ -3,6 +3,7 @@
 #include "trainer/config/value_text.h"
 #include "trainer/tools/plan/explain.h"
 #include "trainer/tools/plan/goodput_text.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/plan_text.h"
 #include "trainer/tools/plan/scaling_laws.h"
 
@@ -123,6 +124,9 @@ Json plan_json(const RunPlan& plan, const PlanOptions& options) {
               {"most_host_bytes", plan.layout.most_host_bytes()},
               {"fits", plan.fits()},
               {"places", places_json(plan.layout)}}}};
+  if (assumes_format(plan.device)) {
+    json["matmul_format"] = {{"assumed", name_of(plan.device.narrow)}, {"trainer_runs_it", false}};
+  }
   if (options.price > 0) {
     json["run"]["cost"] = plan.cost;
     json["run"]["cost_per_million_tokens"] = plan.cost / plan.tokens * 1e6;

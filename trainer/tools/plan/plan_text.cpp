@@ -9,6 +9,7 @@
 #include "trainer/config/batch_size.h"
 #include "trainer/config/layout_text.h"
 #include "trainer/tools/plan/goodput_text.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/schedule_picture.h"
 
@@ -203,6 +204,7 @@ std::vector<PlanRow> plan_rows(const RunPlan& plan, const PlanOptions& options) 
     std::erase_if(
         rows, [](const PlanRow& row) { return row.first == "bubble" || row.first == "layers"; });
   }
+  if (assumes_format(plan.device)) rows.emplace_back("matmuls", assumption_text(plan.device));
   if (plan.experts) rows.emplace_back("experts", experts_text(*plan.experts));
   if (!training.rampup_batch_size.empty()) rows.emplace_back("ramp", ramp_text(training));
   if (!plan.lengths.empty()) rows.emplace_back("stages", stages_text(plan));

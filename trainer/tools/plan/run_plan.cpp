@@ -10,6 +10,7 @@
 #include "parallel/expert/expert_rounds.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/memory_tree.h"
 #include "trainer/tools/plan/time_tree.h"
 
@@ -160,8 +161,10 @@ double seconds_of_run(const RunPlan& plan, double imbalance) {
 
 Explanation explanation_of(const RunPlan& plan, const Workload& work, const StepOps& ops) {
   const int largest = largest_place(plan.layout);
-  // The memory is that of several lengths, the ops are those of the first.
-  const StepOps* const saved = plan.lengths.empty() ? &ops : nullptr;
+  // The memory is that of several lengths, the ops are those of the first; and of the config, the
+  // ops may be in another format.
+  const bool is_of_ops = plan.lengths.empty() && !assumes_format(plan.device);
+  const StepOps* const saved = is_of_ops ? &ops : nullptr;
   return {.time = time_tree(work, ops, plan.device, plan.estimate),
           .memory = memory_tree(plan.layout.places[static_cast<std::size_t>(largest)], work, saved),
           .largest_place = largest};
@@ -202,7 +205,7 @@ RunPlan plan_run(const RunConfig& config, const DeviceProfile& profile, Device d
   const double parameters = static_cast<double>(plan.model.parameters);
   plan.theory = state_theory(config, static_cast<double>(plan.model.checkpoint_bytes) / parameters);
   const Workload work = workload_of(config, imbalance);
-  const StepOps ops = record_step(work.spec, work.mesh, profile.device());
+  const StepOps ops = record_step(work.spec, work.mesh, profile);
   plan.estimate = estimate_step(work, ops, profile);
   if (options.explain) plan.explanation = explanation_of(plan, work, ops);
   plan.traffic = traffic_of(plan.layout, plan.estimate);

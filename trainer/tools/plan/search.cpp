@@ -12,6 +12,7 @@
 #include "trainer/config/rules.h"
 #include "trainer/tools/plan/layout_bounds.h"
 #include "trainer/tools/plan/layouts.h"
+#include "trainer/tools/plan/matmul_format.h"
 #include "trainer/tools/plan/run_plan.h"
 #include "trainer/tools/plan/too_large.h"
 
@@ -232,9 +233,8 @@ class Search {
             .layers_per_stage;
     // The time first, which takes a few layers; memory takes all.
     const Workload work = workload_of(config, expert_imbalance_);
-    StepEstimate estimate =
-        estimate_step(work, record_step(work.spec, work.mesh, profile_.device()), profile_,
-                      bounds_.simulation(work, candidate.schedule));
+    StepEstimate estimate = estimate_step(work, record_step(work.spec, work.mesh, profile_),
+                                          profile_, bounds_.simulation(work, candidate.schedule));
     if (estimate.seconds >= limit_of(shape_of(config.parallelism))) {
       ++result_.rejected.slower;
       return;

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <numeric>
 
 #include "model/base/error.h"
 #include "trainer/tools/plan/least_squares.h"
+#include "trainer/tools/plan/matmul_format.h"
 
 namespace trireme {
 namespace {
@@ -92,6 +94,44 @@ TEST(Estimate, Float8PaysForItsQuantization) {
       more,
       bytes / h100.stream_bandwidth(NumberFormat::kHalf, "quantize") + 16 * passes * h100.launch,
       1e-3 * more);
+}
+
+// Both operands of each product are read in 16 bits and written with a scale per block, by NVFP4
+// after a pass for the tensor's.
+TEST(Estimate, BlockFormatsPayForTheirQuantization) {
+  const DeviceProfile b200 = find_profile("B200");
+  const Workload work = of({}, 1);
+  const StepEstimate half = estimate_step(work, b200);
+  const double tokens = 4096, hidden = 4096, intermediate = 16384;
+  double elements = 0;
+  for (const auto& [out, in] :
+       {std::pair{3 * hidden, hidden}, std::pair{hidden, hidden},
+        std::pair{2 * intermediate, hidden}, std::pair{hidden, intermediate}}) {
+    elements += 16 * 2 * (tokens * in + tokens * out + out * in);
+  }
+  for (const auto& [numbers, bytes, passes] :
+       {std::tuple{NumberFormat::kMxfp8, 2 + 33.0 / 32, 1},
+        std::tuple{NumberFormat::kNvfp4, 2 + 2 + 9.0 / 16, 2}}) {
+    const DeviceProfile assumed = with_matmul_format(b200, numbers);
+    const StepEstimate step = estimate_step(work, assumed);
+    EXPECT_NEAR(step.parts.streams - half.parts.streams,
+                elements * bytes / b200.stream_bandwidth(NumberFormat::kHalf, "quantize") +
+                    16 * 4 * 3 * 2 * passes * b200.launch,
+                1e-3 * step.parts.streams)
+        << name_of(numbers);
+    // But for the head's, and for what small products wait for memory.
+    const double faster =
+        b200.rate(numbers).peak * b200.rate(numbers).product /
+        (b200.rate(NumberFormat::kHalf).peak * b200.rate(NumberFormat::kHalf).product);
+    EXPECT_LT(half.parts.products / step.parts.products, faster);
+    EXPECT_GT(half.parts.products / step.parts.products, 0.85 * faster);
+    EXPECT_EQ(step.parts.attention, half.parts.attention);
+    Workload float8 = work;
+    float8.spec.precision = MatmulPrecision::kFloat8;
+    EXPECT_EQ(estimate_step(float8, assumed).seconds, step.seconds);
+  }
+  EXPECT_THROW(with_matmul_format(find_profile("H100"), NumberFormat::kMxfp8), ConfigError);
+  EXPECT_THROW(with_matmul_format(find_profile("MI300X"), NumberFormat::kNvfp4), ConfigError);
 }
 
 // (p - 1) / m over the ideal with equal stages.
@@ -267,6 +307,32 @@ TEST(Estimate, UnknownDevicesAndNumbersAreNamed) {
   EXPECT_THROW(estimate_step(work, find_profile("A100-80G")), ConfigError);
 }
 
+// What a lower limit leaves for products is less than its share: an idle device takes 122 W.
+TEST(Profile, PartOfThePowerDoesNotFallWithTheClock) {
+  const double full = find_profile("H100").rate(NumberFormat::kHalf).product,
+               limited = find_profile("H100-500W").rate(NumberFormat::kHalf).product;
+  EXPECT_NEAR(limited / full, std::cbrt((500 - 122.0) / (700 - 122)), 1e-9);
+}
+
+TEST(Profile, DevicesByDataSheetHaveTheirDomains) {
+  const auto seconds = [](const char* name, int size, std::int64_t ranks) {
+    const DeviceProfile device = find_profile(name);
+    return collective_seconds(with_even_nodes(device.network, ranks), Collective::kAllGather,
+                              {size, 1, static_cast<int>(ranks)}, 1e11);
+  };
+  // 64 of the 72 GPUs of a rack; B200 has the same link between 8.
+  EXPECT_NEAR(seconds("GB200", 64, 256) / seconds("B200", 8, 256), 9.0 / 8, 0.1);
+  EXPECT_GT(seconds("B200", 64, 256), 1.7 * seconds("GB200", 64, 256));
+  // A pair of MI300X has one of seven links.
+  EXPECT_NEAR(seconds("MI300X", 2, 8) / seconds("MI300X", 8, 8), 7 * 4.0 / 7, 0.1);
+  for (const DeviceProfile& device : listed_profiles()) {
+    const bool has_blocks = device.name.find("B200") != std::string::npos ||
+                            device.name.find("B300") != std::string::npos;
+    EXPECT_EQ(device.rate(NumberFormat::kMxfp8).peak > 0, has_blocks) << device.name;
+    EXPECT_EQ(device.rate(NumberFormat::kNvfp4).peak > 0, has_blocks) << device.name;
+  }
+}
+
 TEST(LeastSquares, FindsWhatMadeTheMeasurements) {
   std::vector<Measurement<3>> all;
   for (const double rows : {64.0, 128.0, 1024.0}) {
@@ -309,6 +375,14 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
   half.streams.clear();
   EXPECT_GT(estimate_step(work, read).parts.streams, estimate_step(work, written).parts.streams);
+  DeviceProfile gb300 = find_profile("GB300");
+  gb300.network.pairwise = true;
+  write_profile(path, gb300);
+  const DeviceProfile again = read_profile(path);
+  EXPECT_TRUE(again.network.even && again.network.pairwise);
+  EXPECT_EQ(again.rate(NumberFormat::kNvfp4).peak, 15e15);
+  EXPECT_EQ(again.network.ranks_of_host(), 4);
+  EXPECT_EQ(read.network.ranks_of_host(), read.network.ranks_per_node);
   written.memory_bandwidth = 0;
   write_profile(path, written);
   EXPECT_THROW(read_profile(path), ConfigError);

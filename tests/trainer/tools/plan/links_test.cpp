@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace trireme {
 namespace {
 
@@ -47,6 +49,36 @@ TEST(Links, GroupsThatDoNotDivideANodeCrossNodes) {
   // A run of one node has no other.
   EXPECT_EQ(ranks_in_node(kNetwork, {3, 1, 6}), 3);
   EXPECT_EQ(ranks_in_node(kNetwork, {2, 3, 6}), 2);
+}
+
+// Seven links of 10 bytes/s to the other ranks of the node.
+TEST(Links, AGroupOfPairwiseLinksUsesThoseAmongItsRanks) {
+  Network network{8, {"within", 70, 1, 0}, {"between", 10, 1, 0}};
+  network.pairwise = true;
+  const auto seconds = [&](Collective collective, int size) {
+    return collective_seconds(network, collective, {size, 1}, 840);
+  };
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllGather, 8), 735 / 70.0);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllGather, 4), 630 / 30.0);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllGather, 2), 420 / 10.0);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllToAll, 4), 630 / 30.0);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kSend, 2), 840 / 10.0);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllGather, 16), 787.5 / 70);
+  // One rank a node.
+  EXPECT_DOUBLE_EQ(collective_seconds(network, Collective::kAllToAll, {4, 8}, 840), 630 / 10.0);
+}
+
+TEST(Links, RunsUseRacksEvenly) {
+  Network rack{72, {"within", 100, 1, 0}, {"between", 10, 1, 0}};
+  EXPECT_EQ(with_even_nodes(rack, 256).ranks_per_node, 72);
+  rack.even = true;
+  for (const auto& [ranks, of_rack] :
+       {std::pair{256, 64}, {16384, 64}, {144, 72}, {320, 64}, {8, 8}, {73, 72}}) {
+    EXPECT_EQ(with_even_nodes(rack, ranks).ranks_per_node, of_rack) << ranks;
+  }
+  const Network even = with_even_nodes(rack, 256);
+  EXPECT_DOUBLE_EQ(collective_seconds(even, Collective::kAllGather, {64, 1}, 6400), 63);
+  EXPECT_EQ(ranks_in_node(rack, {64, 1}), 8);
 }
 
 TEST(Links, LittleIsSummedByATree) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "model/device/imagined.h"
+#include "trainer/tools/plan/matmul_format.h"
 
 namespace trireme::published {
 namespace {
@@ -23,7 +24,13 @@ bool is_message(const PlannedOp& op, std::string_view group) {
 }
 
 bool is_of_data(const PlannedOp& op) {
-  return is_message(op, "data_shard") || is_message(op, "data_replicate");
+  return is_message(op, "data_shard") || is_message(op, "data_replicate") ||
+         is_message(op, "expert_shard") || is_message(op, "expert_replicate");
+}
+
+// Written in float32.
+bool is_gradient(const PlannedOp& op) {
+  return op.kind == Kind::kMatmul && op.result_bytes == 4 * op.rows * op.columns;
 }
 
 PlannedOp matmul(std::size_t element, double rows, double columns, double depth,
@@ -46,6 +53,7 @@ class OtherTrainer {
 
  private:
   StepOps recorded() const;
+  List quantized(const List& list) const;
   List adapted(const List& list) const;
   double more_passes(const PlannedOp& op) const;
   void attention(List& list, PlannedOp op) const;
@@ -79,23 +87,48 @@ StepOps OtherTrainer::recorded() const {
   if (traits_.recomputed == Recomputed::kAll && !traits_.whole_recompute) {
     spec.activation_checkpoint.mode = Recompute::kFull;
   }
+  if (traits_.quantizing_reads > 0) spec.precision = MatmulPrecision::kNative;
   return record_step(spec, mesh, imagined_gpu());
+}
+
+// Inputs and gradients of a block's products, before a message of them. Weights are quantized once
+// a step, which is neglected.
+List OtherTrainer::quantized(const List& list) const {
+  if (traits_.quantizing_reads == 0) return list;
+  const double bytes = operand_bytes(traits_.narrow);
+  List made;
+  for (PlannedOp op : list) {
+    if (op.kind == Kind::kMatmul && op.element == 2) {
+      if (!is_gradient(op)) {
+        const bool follows = !made.empty() && made.back().kind == Kind::kMessage;
+        made.insert(follows ? made.end() - 1 : made.end(),
+                    {.name = "quantize",
+                     .element = op.element,
+                     .bytes = op.rows * op.depth * (2 * traits_.quantizing_reads + 2 * bytes)});
+      }
+      op.bytes *= bytes / 2;
+      op.element = 1;
+    }
+    made.push_back(op);
+  }
+  return made;
 }
 
 List OtherTrainer::adapted(const List& list) const {
   List made;
   for (PlannedOp op : list) {
     // Part of the kernels before it, by the compiler or by Transformer Engine's norms and SwiGLU.
-    if (op.name == std::string_view("quantize")) continue;
-    if (op.kind == Kind::kMatmul && op.element == 1) op.bytes *= 2;
+    if (traits_.quantizing_reads == 0) {
+      if (op.name == std::string_view("quantize")) continue;
+      if (op.kind == Kind::kMatmul && op.element == 1) op.bytes *= 2;
+    }
     if (op.kind == Kind::kAttention) {
       attention(made, op);
     } else if (op.kind == Kind::kMessage) {
       message(made, op);
     } else {
       if (op.kind == Kind::kMemory) op.bytes *= more_passes(op);
-      const bool is_gradient = op.result_bytes == 4 * op.rows * op.columns;
-      if (is_gradient) op.result_bytes *= traits_.gradient_traffic / 4;
+      if (is_gradient(op)) op.result_bytes *= traits_.gradient_traffic / 4;
       made.push_back(op);
     }
   }
@@ -193,6 +226,7 @@ double OtherTrainer::more_passes(const PlannedOp& op) const {
 // In pieces of the programs' size: ZeRO-2 and 3 communicate a layer at a time, ZeRO-0 and 1 a
 // bucket at a time.
 void OtherTrainer::message(List& list, PlannedOp op) const {
+  if (traits_.overlaps_experts && op.collective == Collective::kAllToAll) op.overlaps_next = true;
   const bool is_tied = is_message(op, "pipeline_ends");
   if (!is_of_data(op) && !is_tied) return list.push_back(op);
   const double elements = op.bytes / static_cast<double>(op.element);
@@ -282,8 +316,15 @@ StepOps OtherTrainer::ops() const {
   if (traits_.divides_boundary && !work_.spec.parallelism.sequence) {
     ops.boundary_bytes /= to_double(work_.mesh.tensor);
   }
-  const List again = recomputed(ops.block());
-  for (PartOps* part : {&ops.kinds.front(), &ops.first, &ops.last}) {
+  std::vector<List> again;
+  std::vector<PartOps*> parts{&ops.first, &ops.last};
+  for (PartOps& block : ops.kinds) {
+    block.forward = quantized(block.forward);
+    block.backward = quantized(block.backward);
+    again.push_back(recomputed(block));
+    parts.push_back(&block);
+  }
+  for (PartOps* part : parts) {
     for (List* list :
          {&part->forward, &part->backward, &part->finish, &part->update, &part->publish}) {
       *list = adapted(*list);
@@ -293,9 +334,12 @@ StepOps OtherTrainer::ops() const {
     part->backward_input.clear();  // none of the programs splits backwards
     std::erase_if(part->finish, [](const PlannedOp& op) { return op.kind != Kind::kMessage; });
   }
-  ops.kinds.front().forward = overlapped(ops.kinds.front().forward);
-  ops.kinds.front().backward = overlapped(ops.kinds.front().backward);
-  ops.kinds.front().backward.insert(ops.kinds.front().backward.begin(), again.begin(), again.end());
+  for (std::size_t kind = 0; kind < ops.kinds.size(); ++kind) {
+    PartOps& block = ops.kinds[kind];
+    block.forward = overlapped(block.forward);
+    block.backward = overlapped(block.backward);
+    block.backward.insert(block.backward.begin(), again[kind].begin(), again[kind].end());
+  }
   ops.first.forward = with_whole_head(ops.first.forward);
   ops.last.forward = with_whole_head(ops.last.forward);
   return ops;

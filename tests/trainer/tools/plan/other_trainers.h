@@ -43,6 +43,12 @@ struct TrainerTraits {
   // Bytes read and written per element of a weight's gradient and micro-batch: float32 that the
   // matmul adds to.
   double gradient_traffic = 8;
+  // Where kernels of their own quantize the blocks' operands for both products that they are in:
+  // how often these read them, 2 with a pass for the largest magnitude. 0: the kernels before do
+  // it.
+  double quantizing_reads = 0;
+  NumberFormat narrow = NumberFormat::kFloat8;  // of operands with a byte per element or less
+  bool overlaps_experts = false;  // exchanges of experts' rows overlap other computation
 };
 
 // The ops and messages of such a program, from those that this trainer's layers issue for the same

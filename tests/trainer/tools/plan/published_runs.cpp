@@ -10,6 +10,8 @@
 #include "model/base/error.h"
 #include "model/device/imagined.h"
 #include "parallel/pipeline/registry.h"
+#include "tests/trainer/tools/plan/published_traits.h"
+#include "trainer/config/flavors.h"
 #include "trainer/tools/plan/run_plan.h"
 
 namespace trireme::published {
@@ -30,6 +32,7 @@ std::int64_t integer(const Json& row, const char* key) {
 }
 
 ModelConfig model_from(const Json& m) {
+  if (m.contains("flavor")) return find_flavor(m.at("flavor").get<std::string>()).value();
   ModelConfig c;
   const bool gated = m.at("gated");
   c.norm = gated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
@@ -64,108 +67,6 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
   return 6 * (layers * (projections + mlp) + vocab * hidden) + attention;
 }
 
-constexpr double kFlashAttention2 = 0.65;  // on Hopper, see TrainerTraits
-
-Recomputed recomputed_by(const std::string& recompute) {
-  return has(recompute, "full")           ? Recomputed::kAll
-         : has(recompute, "selective+SP") ? Recomputed::kAttention
-         : has(recompute, "selective")    ? Recomputed::kNormsAndActivations
-         : has(recompute, "ffn")          ? Recomputed::kFeedForward
-         : has(recompute, "per-op")       ? Recomputed::kNormsAndActivations
-                                          : Recomputed::kNothing;
-}
-
-// What the sources say of the programs: which messages they hide, what they fuse and what they
-// send.
-TrainerTraits set_traits(Run& run, const Json& row) {
-  EngineSpec& spec = run.work.spec;
-  const std::string& s = run.source;
-  const bool several = run.work.mesh.tensor > 1;
-  TrainerTraits traits;
-  spec.parallelism.sequence = several;
-  // Megatron-LM's buckets are of at least 40 million elements.
-  spec.bucket = 40'000'000;
-  if (has(s, "SC21")) {
-    // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
-    // stores scores, and reduces gradients in 16 bits after the last backward.
-    traits = {.flash_attention = false,
-              .fused_loss = false,
-              .overlaps_data = false,
-              .whole_recompute = true,
-              .divides_boundary = true,
-              .gradient_bytes = 2};
-    spec.parallelism.sequence = false;
-    spec.parallelism.zero = has(run.note, "ZeRO-3") ? 3 : 0;
-    // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
-    if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
-  } else if (has(s, "Korthikanti")) {
-    // The same a year later; inputs are gathered again during the input's gradient (4.2.2).
-    traits = {.flash_attention = false,
-              .fused_loss = false,
-              .overlaps_data = false,
-              .whole_recompute = true,
-              .divides_boundary = true,
-              .tensor_overlap = TensorOverlap::kWeightGradients,
-              .gradient_bytes = 2};
-    spec.parallelism.sequence = has(run.recompute, "SP");
-    spec.parallelism.zero = 0;
-  } else if (has(s, "Megatron-LM README") || has(s, "NeMo")) {
-    // Both overlap tensor, data and pipeline parallel communication (--tp-comm-overlap and others);
-    // NeMo's recipes reduce gradients in bfloat16. cuDNN's attention by Transformer Engine.
-    traits = {.fused_loss = false,
-              .divides_boundary = true,
-              .tensor_overlap = TensorOverlap::kAll,
-              .gradient_bytes = has(s, "NeMo") ? 2.0 : 4.0};
-  } else if (has(s, "SimuMax")) {
-    // By its script: no overlap of tensor parallel or data parallel communication, a fused loss,
-    // context ranks with --cp-comm-type a2a.
-    traits = {.overlaps_data = false, .divides_boundary = true, .exchanges_heads = true};
-  } else if (has(s, "torchtitan")) {
-    // FSDP2 with PyTorch's attention; runs with tensor parallelism and float8 are compiled.
-    const bool compiled = has(run.note, "compile") || several;
-    traits = {
-        .attention_kernels = kFlashAttention2,
-        .fused = compiled,
-        .fused_activations = compiled,
-        .fused_loss = false,
-        .tensor_overlap = has(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone,
-        .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
-    spec.parallelism.zero = 3;
-  } else if (has(s, "llm.c") || has(s, "llmq")) {
-    // cuDNN's attention, kernels of their own like this trainer's, gradients in bfloat16.
-    traits.gradient_bytes = 2;
-    traits.gradient_traffic = 4;
-  } else if (has(s, "nanotron")) {
-    // At c2528430, March 2025. trainer.py and gradient_accumulator.py: with ZeRO-0 PyTorch's
-    // DistributedDataParallel, in buckets of 25 MB; with ZeRO-1 an all-reduce of all gradients
-    // after the last backward.
-    const bool shards = has(run.note, "ZeRO-1");
-    spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
-    traits = {.attention_kernels = kFlashAttention2,
-              .fused_activations = false,
-              .fused_loss = false,
-              .overlaps_data = !shards,
-              .sums_whole_gradients = true,
-              .tensor_overlap = TensorOverlap::kWeightGradients,
-              .gradient_traffic = 12};  // written in 16 bits, then added to float32
-    spec.parallelism.zero = shards ? 1 : 0;
-  } else if (has(s, "Llama 3 Herd")) {
-    // Trained before FlashAttention-3 was published, with kernels that are not named.
-    traits = {.attention_kernels = kFlashAttention2, .fused_loss = false, .divides_boundary = true};
-  } else if (has(s, "llm-foundry")) {
-    // attn_impl is "triton" at the commit that published these rows (b2a43a147, October 2023): the
-    // first FlashAttention, half as fast as the second (Dao 2023).
-    traits = {.attention_kernels = kFlashAttention2 / 2,
-              .fused = false,
-              .fused_activations = false,
-              .whole_recompute = true,
-              .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
-    spec.parallelism.zero = 3;
-  }
-  traits.recomputed = recomputed_by(row.at("recompute"));
-  return traits;
-}
-
 std::string reason_against(const Run& run, const std::string& precision) {
   if (has(precision, "rowwise")) {
     return "scales by row: the float8 rate is for scales by tensor";
@@ -194,24 +95,28 @@ std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t
   return layers;
 }
 
-// Stages of one layer, of which the first has only the embedding and the last only the head
-// (section 3.3.2): an empty layer each.
-void set_stages_of_herd(Run& run) {
+// The embedding and the head count as a layer: an empty one each. In Llama 3 405B they are alone in
+// the first and the last stage (section 3.3.2 of the paper).
+void set_stages_with_ends(Run& run, std::int64_t stages) {
   EngineSpec& spec = run.work.spec;
   spec.model.num_hidden_layers += 2;
   run.ops.kinds.emplace_back();
   run.ops.kind_of.assign(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
   run.ops.kind_of.front() = run.ops.kind_of.back() = run.ops.kinds.size() - 1;
-  spec.parallelism.schedule = "Interleaved1F1B";
-  spec.parallelism.layers_per_stage.assign(run.ops.kind_of.size(), 1);
+  if (stages > run.work.mesh.pipeline) spec.parallelism.schedule = "Interleaved1F1B";
+  const auto layers = static_cast<std::int64_t>(run.ops.kind_of.size());
+  require(layers % stages == 0, "stages of ", run.model);
+  spec.parallelism.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
 }
 
 void set_stages(Run& run) {
   Workload& w = run.work;
   ParallelismConfig& p = w.spec.parallelism;
   const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
-  if (run.group == "Llama 3 Herd") return set_stages_of_herd(run);
   const std::int64_t stages = ranks * p.virtual_stages;
+  if (run.group == "Llama 3 Herd" || has(run.note, "ends are layers")) {
+    return set_stages_with_ends(run, stages);
+  }
   if (p.virtual_stages > 1) p.schedule = "Interleaved1F1B";
   if (run.group == "nanotron") {
     p.layers_per_stage = divided_by_nanotron(w.spec.model, stages);
@@ -282,14 +187,16 @@ Run run_from(const Json& row, const Json& models) {
   spec.model = model_from(models.at(run.model));
   const std::string precision = row.at("prec");
   spec.compute = DType::kBf16;
-  if (has(precision, "fp8")) spec.precision = MatmulPrecision::kFloat8;
+  if (has(precision, "fp8") || has(precision, "fp4")) spec.precision = MatmulPrecision::kFloat8;
   spec.data.document_mask = true;
   spec.training.seq_len = integer(row, "seq");
   spec.model.max_position_embeddings = spec.training.seq_len;
   w.mesh = {.pipeline = integer(row, "pp"),
             .data_shard = integer(row, "dp"),
             .context = integer(row, "cp"),
-            .tensor = integer(row, "tp")};
+            .tensor = integer(row, "tp"),
+            .expert = row.contains("ep") ? integer(row, "ep") : 1};
+  spec.parallelism.expert = w.mesh.expert;
   const std::int64_t sequences =
       std::max<std::int64_t>(1, integer(row, "gbs_seq") / w.mesh.data_shard);
   const double tokens = static_cast<double>(integer(row, "gbs_seq") * spec.training.seq_len);
@@ -299,7 +206,7 @@ Run run_from(const Json& row, const Json& models) {
                                           ? spec.model.num_hidden_layers / w.mesh.pipeline + 1
                                       : has(run.note, "VP not published") ? 0
                                                                           : integer(row, "vp");
-  const TrainerTraits traits = set_traits(run, row);
+  const TrainerTraits traits = set_traits(run, precision);
   run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences), virtual_stages);
   run.reason = reason_against(run, precision);
   run.gib = number(row, "mem_gib");
@@ -354,11 +261,20 @@ RunConfig config_of(const Run& run) {
 
 const std::vector<Source>& sources() {
   // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
-  // added afterwards, as a test of the B200.
-  static const std::vector<Source> kSources{
-      {"torchtitan", true},    {"SC21", true}, {"llm-foundry"}, {"Llama 3 Herd"}, {"Korthikanti"},
-      {"Megatron-LM README"},  {"llmq"},       {"nanotron"},    {"llm.c"},        {"NeMo"},
-      {"SimuMax", false, true}};
+  // added afterwards, as a test of the B200, and the last two as a test of all.
+  static const std::vector<Source> kSources{{"torchtitan", true},
+                                            {"SC21", true},
+                                            {"llm-foundry"},
+                                            {"Llama 3 Herd"},
+                                            {"Korthikanti"},
+                                            {"Megatron-LM README"},
+                                            {"llmq"},
+                                            {"nanotron"},
+                                            {"llm.c"},
+                                            {"NeMo"},
+                                            {"SimuMax", false, true},
+                                            {"Megatron Bridge", false, true, true},
+                                            {"AutoModel", false, true, true}};
   return kSources;
 }
 
@@ -387,7 +303,14 @@ Profiles profiles_of(const Fitted& fitted) {
 }
 
 StepEstimate estimate(const Run& run, const Profiles& profiles) {
-  return estimate_step(run.work, run.ops, profiles.at(run.gpu), *run.schedule);
+  const DeviceProfile& listed = profiles.at(run.gpu);
+  if (run.narrow == listed.narrow && !listed.network.even) {
+    return estimate_step(run.work, run.ops, listed, *run.schedule);
+  }
+  DeviceProfile device = listed;
+  device.narrow = run.narrow;
+  device.network = with_even_nodes(device.network, run.work.ranks());
+  return estimate_step(run.work, run.ops, device, *run.schedule);
 }
 
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {

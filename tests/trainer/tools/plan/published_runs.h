@@ -21,8 +21,9 @@ const Fitted& fitted();
 // A paper or repository. Its runs are fitted to or predicted together.
 struct Source {
   std::string name;
-  bool is_drawn = false;                                   // by lot (PUBLISHED.md)
-  bool is_later = false;                                   // added when all numbers were final
+  bool is_drawn = false;  // by lot (PUBLISHED.md)
+  bool is_later = false;  // added when all numbers were final
+  bool is_new = false;    // and whose errors were not computed before
   bool is_unseen() const { return is_drawn || is_later; }  // never fitted to
 };
 const std::vector<Source>& sources();
@@ -36,6 +37,7 @@ struct Run {
   std::string gpu;     // a listed device
   std::string reason;  // why it cannot be modelled; empty: it can
   bool is_python = true;
+  NumberFormat narrow = NumberFormat::kFloat8;  // DeviceProfile's
   Workload work;
   StepOps ops;  // of the program that ran
   std::shared_ptr<const Simulation> schedule;

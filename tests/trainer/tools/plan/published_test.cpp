@@ -37,6 +37,24 @@ TEST(PublishedRuns, SourcesThatWereLeftOutArePredictedWithinTheBandOfDataSheets)
   EXPECT_NEAR(listed.most, band.most, 0.01);
 }
 
+// Of models, formats and devices that no fitted run has.
+TEST(PublishedRuns, FirstErrorsOfSourcesThatWereNeverSeenStayAsTheyWere) {
+  const Profiles profiles = profiles_of(fitted());
+  std::vector<double> dense, sparse;
+  for (const auto& run : runs()) {
+    const auto source = std::find_if(sources().begin(), sources().end(),
+                                     [&](const Source& one) { return one.name == run.group; });
+    if (!source->is_new) continue;
+    EXPECT_TRUE(is_unseen(run.group));
+    (run.work.spec.model.num_experts > 0 ? sparse : dense)
+        .push_back(std::abs(seconds(run, fitted(), profiles) / run.measured - 1));
+  }
+  ASSERT_EQ(dense.size(), 23U);
+  ASSERT_EQ(sparse.size(), 18U);
+  EXPECT_LE(percentile(dense, 0.9), 0.16);
+  EXPECT_LE(median(sparse), 0.2);
+}
+
 TEST(PublishedRuns, FittedNumbersAreThoseThatFitBestAndWithinTheirBounds) {
   const Fitted best = fit(runs());
   for (const Parameter& parameter : parameters()) {

@@ -1,0 +1,148 @@
+#include "tests/trainer/tools/plan/published_traits.h"
+
+namespace trireme::published {
+namespace {
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr double kFlashAttention2 = 0.65;  // on Hopper, see TrainerTraits
+
+// By its recipes (src/megatron/bridge/perf_recipes): a fused loss, gradients summed and reduced in
+// bfloat16, cuDNN's attention; user buffers overlap tensor parallel messages, but not with NVFP4.
+// Transformer Engine quantizes in kernels of their own, with a pass for the largest magnitude where
+// a tensor has one scale or, as in NVFP4, another in addition to those of blocks.
+void set_bridge_traits(Run& run, const std::string& precision, TrainerTraits& traits) {
+  const bool is_nvfp4 = says(precision, "nvfp4"), is_mxfp8 = says(precision, "mxfp8");
+  traits = {.divides_boundary = true,
+            .tensor_overlap = is_nvfp4 ? TensorOverlap::kWeightGradients : TensorOverlap::kAll,
+            .gradient_bytes = 2,
+            .gradient_traffic = 4,
+            .quantizing_reads = precision == "bf16" ? 0.0
+                                : is_mxfp8          ? 1.0
+                                                    : 2.0,
+            .narrow = is_mxfp8   ? NumberFormat::kMxfp8
+                      : is_nvfp4 ? NumberFormat::kNvfp4
+                                 : NumberFormat::kFloat8,
+            .overlaps_experts = says(run.note, "overlaps experts")};
+  run.narrow = traits.narrow;
+  if (says(run.note, "FSDP")) run.work.spec.parallelism.zero = 3;
+}
+
+// FSDP2, compiled, or with Transformer Engine's norms and activations; the loss is PyTorch's.
+// Experts with hidden exchanges are not among its options (examples/llm_benchmark).
+void set_automodel_traits(Run& run, TrainerTraits& traits) {
+  const bool has_experts = run.work.spec.model.num_experts > 0;
+  traits = {.attention_kernels = has_experts ? 1 : kFlashAttention2,
+            .fused_loss = false,
+            .whole_recompute = true,
+            .gradient_traffic = 2};
+  run.work.spec.parallelism.zero = 3;
+}
+
+}  // namespace
+
+Recomputed recomputed_by(const std::string& recompute) {
+  return says(recompute, "full")           ? Recomputed::kAll
+         : says(recompute, "selective+SP") ? Recomputed::kAttention
+         : says(recompute, "selective")    ? Recomputed::kNormsAndActivations
+         : says(recompute, "ffn")          ? Recomputed::kFeedForward
+         : says(recompute, "per-op")       ? Recomputed::kNormsAndActivations
+                                           : Recomputed::kNothing;
+}
+
+TrainerTraits set_traits(Run& run, const std::string& precision) {
+  EngineSpec& spec = run.work.spec;
+  const std::string& s = run.source;
+  const bool several = run.work.mesh.tensor > 1;
+  TrainerTraits traits;
+  spec.parallelism.sequence = several;
+  // Megatron-LM's buckets are of at least 40 million elements.
+  spec.bucket = 40'000'000;
+  if (run.group == "Megatron Bridge") {
+    set_bridge_traits(run, precision, traits);
+  } else if (run.group == "AutoModel") {
+    set_automodel_traits(run, traits);
+  } else if (says(s, "SC21")) {
+    // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
+    // stores scores, and reduces gradients in 16 bits after the last backward.
+    traits = {.flash_attention = false,
+              .fused_loss = false,
+              .overlaps_data = false,
+              .whole_recompute = true,
+              .divides_boundary = true,
+              .gradient_bytes = 2};
+    spec.parallelism.sequence = false;
+    spec.parallelism.zero = says(run.note, "ZeRO-3") ? 3 : 0;
+    // DeepSpeed gathers each of a layer's four matrices by itself, when it is needed.
+    if (spec.parallelism.zero == 3) traits.messages_per_layer = 4;
+  } else if (says(s, "Korthikanti")) {
+    // The same a year later; inputs are gathered again during the input's gradient (4.2.2).
+    traits = {.flash_attention = false,
+              .fused_loss = false,
+              .overlaps_data = false,
+              .whole_recompute = true,
+              .divides_boundary = true,
+              .tensor_overlap = TensorOverlap::kWeightGradients,
+              .gradient_bytes = 2};
+    spec.parallelism.sequence = says(run.recompute, "SP");
+    spec.parallelism.zero = 0;
+  } else if (says(s, "Megatron-LM README") || says(s, "NeMo")) {
+    // Both overlap tensor, data and pipeline parallel communication (--tp-comm-overlap and others);
+    // NeMo's recipes reduce gradients in bfloat16. cuDNN's attention by Transformer Engine.
+    traits = {.fused_loss = false,
+              .divides_boundary = true,
+              .tensor_overlap = TensorOverlap::kAll,
+              .gradient_bytes = says(s, "NeMo") ? 2.0 : 4.0};
+  } else if (says(s, "SimuMax")) {
+    // By its script: no overlap of tensor parallel or data parallel communication, a fused loss,
+    // context ranks with --cp-comm-type a2a.
+    traits = {.overlaps_data = false, .divides_boundary = true, .exchanges_heads = true};
+  } else if (says(s, "torchtitan")) {
+    // FSDP2 with PyTorch's attention; runs with tensor parallelism and float8 are compiled.
+    const bool compiled = says(run.note, "compile") || several;
+    traits = {
+        .attention_kernels = kFlashAttention2,
+        .fused = compiled,
+        .fused_activations = compiled,
+        .fused_loss = false,
+        .tensor_overlap = says(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone,
+        .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
+    spec.parallelism.zero = 3;
+  } else if (says(s, "llm.c") || says(s, "llmq")) {
+    // cuDNN's attention, kernels of their own like this trainer's, gradients in bfloat16.
+    traits.gradient_bytes = 2;
+    traits.gradient_traffic = 4;
+  } else if (says(s, "nanotron")) {
+    // At c2528430, March 2025. trainer.py and gradient_accumulator.py: with ZeRO-0 PyTorch's
+    // DistributedDataParallel, in buckets of 25 MB; with ZeRO-1 an all-reduce of all gradients
+    // after the last backward.
+    const bool shards = says(run.note, "ZeRO-1");
+    spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
+    traits = {.attention_kernels = kFlashAttention2,
+              .fused_activations = false,
+              .fused_loss = false,
+              .overlaps_data = !shards,
+              .sums_whole_gradients = true,
+              .tensor_overlap = TensorOverlap::kWeightGradients,
+              .gradient_traffic = 12};  // written in 16 bits, then added to float32
+    spec.parallelism.zero = shards ? 1 : 0;
+  } else if (says(s, "Llama 3 Herd")) {
+    // Trained before FlashAttention-3 was published, with kernels that are not named.
+    traits = {.attention_kernels = kFlashAttention2, .fused_loss = false, .divides_boundary = true};
+  } else if (says(s, "llm-foundry")) {
+    // attn_impl is "triton" at the commit that published these rows (b2a43a147, October 2023): the
+    // first FlashAttention, half as fast as the second (Dao 2023).
+    traits = {.attention_kernels = kFlashAttention2 / 2,
+              .fused = false,
+              .fused_activations = false,
+              .whole_recompute = true,
+              .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
+    spec.parallelism.zero = 3;
+  }
+  traits.recomputed = recomputed_by(run.recompute);
+  return traits;
+}
+
+}  // namespace trireme::published

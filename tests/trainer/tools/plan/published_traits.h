@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+
+#include "tests/trainer/tools/plan/published_runs.h"
+
+namespace trireme::published {
+
+// Of the words in which a run's recomputation is published.
+Recomputed recomputed_by(const std::string& recompute);
+
+// What the sources say of the programs: which messages they hide, what they fuse and what they
+// send. Sets what of it is in the run's workload.
+TrainerTraits set_traits(Run& run, const std::string& precision);
+
+}  // namespace trireme::published
