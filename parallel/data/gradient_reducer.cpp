@@ -46,8 +46,11 @@ GradientReducer::GradientReducer(ParamStore& store, const GroupRanks& ranks, con
   std::vector<GradientRange> ranges;
   for (std::size_t b = 0; b < store.buckets().size(); ++b) {
     const ParamStore::Bucket& bucket = store.buckets()[b];
-    ranges.push_back(
-        gradient_range(store, bucket.begin + bucket.part * bucket.owned, own(static_cast<int>(b))));
+    const Tensor gradients_of_rank = own(static_cast<int>(b));
+    const std::int64_t first = bucket.begin + bucket.part * bucket.owned;
+    // What the range contains takes a look at all parameters, which only compression needs.
+    ranges.push_back(are_compressed ? gradient_range(store, first, gradients_of_rank)
+                                    : GradientRange{gradients_of_rank, {}});
   }
   compression_.emplace(options_.compression, ranks.dense.replicate, std::move(ranges),
                        CompressionMemory{gradients, messages});

@@ -7,6 +7,7 @@
 
 #include "model/base/error.h"
 #include "parallel/pipeline/action_table.h"
+#include "parallel/pipeline/recent_schedules.h"
 
 namespace trireme {
 namespace {
@@ -161,9 +162,7 @@ std::string complaint_about_waiting(const Schedule& schedule, const ActionTable&
   return {};
 }
 
-}  // namespace
-
-std::string complaint(const Schedule& schedule) {
+std::string find_complaint(const Schedule& schedule) {
   std::string wrong = complaint_about_names(schedule);
   if (wrong.empty()) wrong = complaint_about_counts(schedule);
   if (wrong.empty()) wrong = complaint_about_micro_batch_order(schedule);
@@ -171,6 +170,13 @@ std::string complaint(const Schedule& schedule) {
   const ActionTable table(schedule);
   wrong = complaint_about_messages(schedule, table);
   return wrong.empty() ? complaint_about_waiting(schedule, table) : wrong;
+}
+
+}  // namespace
+
+std::string complaint(const Schedule& schedule) {
+  thread_local RecentSchedules<std::string> recent;
+  return recent.of(schedule, find_complaint);
 }
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/error.h"
+#include "parallel/pipeline/recent_schedules.h"
 
 namespace trireme {
 namespace {
@@ -198,7 +199,9 @@ Timeline Simulation::run(const ActionCosts& costs) const {
   return timeline_of(schedule_, table_, played_, costs);
 }
 
-int outboxes_needed(const Schedule& schedule) {
+namespace {
+
+int find_outboxes(const Schedule& schedule) {
   const ActionTable table(schedule);
   const ActionCosts costs = ActionCosts::unit(schedule.stages);
   const double makespan = simulate(schedule, costs).makespan;
@@ -207,6 +210,13 @@ int outboxes_needed(const Schedule& schedule) {
     if (played.order.size() < count_actions(schedule)) continue;
     if (timeline_of(schedule, table, played, costs).makespan <= makespan) return outboxes;
   }
+}
+
+}  // namespace
+
+int outboxes_needed(const Schedule& schedule) {
+  thread_local RecentSchedules<int> recent;
+  return recent.of(schedule, find_outboxes);
 }
 
 std::string draw(const Schedule& schedule, const Timeline& timeline, int columns) {
