@@ -47,7 +47,7 @@ Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trire
 measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
 has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
 the steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
-changes: each configuration is trained {times} times with a reference step ("{reference}") before and after, the
+changes: runs (of each configuration: {times}) have a reference step ("{reference}") before and after, the
 median of their ratios counts, and predictions are multiplied by the median of the reference step over what it took
 around the calibration, which is repeated if it changed by {steady:.0f} % meanwhile, {tries} times at most.
 """
