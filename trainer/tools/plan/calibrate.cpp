@@ -58,8 +58,8 @@ class SomeMatmul {
 
 enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
-// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. Ranks compute
-// before or during them as in a step: those that share a core wait for their turn.
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
+// ranks compute before or during them as in a step, in which those that share a core take turns.
 Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
              Work work, const std::string& name) {
   Stream stream(device);
@@ -94,9 +94,11 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   network.ranks_per_node = node.size();
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
+  // Where each rank has a core the difference to computation alone would be noise.
+  const bool share_cores = !device.is_cuda() && node.size() > sysconf(_SC_NPROCESSORS_ONLN);
   const auto link = [&](Communicator& ranks, const char* where) {
     return link_of(ranks, device, own.data(), sizes.activations, node.size(),
-                   device.is_cuda() ? Work::kNone : Work::kBefore, world.transport() + where);
+                   share_cores ? Work::kBefore : Work::kNone, world.transport() + where);
   };
   if (node.size() > 1) network.within = link(node, " within the node");
   if (node.size() < world.size()) network.between = link(all, " between nodes");

@@ -147,8 +147,7 @@ std::string loss_text(const RunPlan& plan) {
 std::string inference_text(const InferencePlan& plan, double tokens) {
   return fmt::format(
       "{:.3g} FLOP in training and {} tokens of inference, {:.4g} times the least for this loss: "
-      "{} "
-      "parameters on {} tokens ({})",
+      "{} parameters on {} tokens ({})",
       plan.own, human_count(tokens), plan.own / plan.least, human_count(plan.best.parameters),
       human_count(plan.best.tokens), plan.source);
 }

@@ -42,8 +42,7 @@ std::string search_text(const SearchResult& result, double available) {
   }
   text += fmt::format(
       "Each is the fastest layout of its shape: the degrees of pipeline, tensor, context and "
-      "expert "
-      "parallelism and the number of data ranks ({} shapes considered).\n",
+      "expert parallelism and the number of data ranks ({} shapes considered).\n",
       result.shapes);
   const RejectedLayouts& rejected = result.rejected;
   text += fmt::format("Rejected: {} violate a config rule", rejected.not_valid);
