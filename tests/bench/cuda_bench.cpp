@@ -13,7 +13,7 @@
 #include "model/device/copy.h"
 #include "model/device/devices.h"
 #include "model/device/event.h"
-#include "trainer/tools/plan/op_time.h"
+#include "trainer/tools/plan/estimate/op_time.h"
 
 namespace trireme::bench {
 namespace {

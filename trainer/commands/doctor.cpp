@@ -24,7 +24,7 @@
 #include "trainer/supervise/preflight/job.h"
 #include "trainer/supervise/watchdog/flight_recorder.h"
 #include "trainer/supervise/watchdog/recorder_text.h"
-#include "trainer/tools/plan/calibrate.h"
+#include "trainer/tools/plan/calibrate/calibrate.h"
 
 namespace trireme {
 namespace {

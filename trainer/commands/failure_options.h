@@ -1,7 +1,7 @@
 #pragma once
 #include <CLI/CLI.hpp>
 
-#include "trainer/tools/plan/failure_costs.h"
+#include "trainer/tools/plan/goodput/failure_costs.h"
 
 namespace trireme {
 

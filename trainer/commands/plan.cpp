@@ -18,14 +18,14 @@
 #include "trainer/config/reader.h"
 #include "trainer/engine/fit.h"
 #include "trainer/telemetry/progress_line.h"
-#include "trainer/tools/plan/compare.h"
-#include "trainer/tools/plan/explain.h"
-#include "trainer/tools/plan/matmul_format.h"
-#include "trainer/tools/plan/plan_json.h"
-#include "trainer/tools/plan/plan_page.h"
-#include "trainer/tools/plan/plan_text.h"
-#include "trainer/tools/plan/search.h"
-#include "trainer/tools/plan/search_text.h"
+#include "trainer/tools/plan/device/matmul_format.h"
+#include "trainer/tools/plan/search/search.h"
+#include "trainer/tools/plan/show/compare.h"
+#include "trainer/tools/plan/show/explain.h"
+#include "trainer/tools/plan/show/plan_json.h"
+#include "trainer/tools/plan/show/plan_page.h"
+#include "trainer/tools/plan/show/plan_text.h"
+#include "trainer/tools/plan/show/search_text.h"
 
 namespace trireme {
 namespace {

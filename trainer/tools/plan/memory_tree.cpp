@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "model/base/human.h"
-#include "trainer/tools/plan/kind_names.h"
+#include "trainer/tools/plan/estimate/kind_names.h"
 
 namespace trireme {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
-#include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/estimate/estimate.h"
+#include "trainer/tools/plan/estimate/plan_node.h"
 #include "trainer/tools/plan/layout_plan.h"
-#include "trainer/tools/plan/plan_node.h"
 
 namespace trireme {
 

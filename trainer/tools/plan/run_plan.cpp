@@ -10,9 +10,9 @@
 #include "parallel/expert/expert_rounds.h"
 #include "parallel/pipeline/registry.h"
 #include "trainer/config/batch_size.h"
-#include "trainer/tools/plan/matmul_format.h"
+#include "trainer/tools/plan/device/matmul_format.h"
+#include "trainer/tools/plan/estimate/time_tree.h"
 #include "trainer/tools/plan/memory_tree.h"
-#include "trainer/tools/plan/time_tree.h"
 
 namespace trireme {
 namespace {

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "trainer/config/sequence_length.h"
-#include "trainer/tools/plan/device_profile.h"
-#include "trainer/tools/plan/estimate.h"
-#include "trainer/tools/plan/goodput_plan.h"
+#include "trainer/tools/plan/device/device_profile.h"
+#include "trainer/tools/plan/estimate/estimate.h"
+#include "trainer/tools/plan/estimate/plan_node.h"
+#include "trainer/tools/plan/goodput/goodput_plan.h"
 #include "trainer/tools/plan/layout_plan.h"
-#include "trainer/tools/plan/plan_node.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/state_theory.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "model/device/devices.h"
-#include "trainer/tools/plan/calibrate.h"
+#include "trainer/tools/plan/calibrate/calibrate.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/tools/plan/compare.h"
+#include "trainer/tools/plan/show/compare.h"
 
 #include <gtest/gtest.h>
 

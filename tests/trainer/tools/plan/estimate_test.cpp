@@ -1,4 +1,4 @@
-#include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/estimate/estimate.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "model/base/error.h"
-#include "trainer/tools/plan/least_squares.h"
-#include "trainer/tools/plan/matmul_format.h"
+#include "trainer/tools/plan/calibrate/least_squares.h"
+#include "trainer/tools/plan/device/matmul_format.h"
 
 namespace trireme {
 namespace {

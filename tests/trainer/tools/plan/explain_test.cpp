@@ -1,4 +1,4 @@
-#include "trainer/tools/plan/explain.h"
+#include "trainer/tools/plan/show/explain.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "trainer/tools/plan/goodput_plan.h"
+#include "trainer/tools/plan/goodput/goodput_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "trainer/config/for_ranks.h"
 #include "trainer/config/reader.h"
-#include "trainer/tools/plan/measured_costs.h"
+#include "trainer/tools/plan/goodput/measured_costs.h"
+#include "trainer/tools/plan/goodput/save_interval.h"
 #include "trainer/tools/plan/run_plan.h"
-#include "trainer/tools/plan/save_interval.h"
 
 namespace trireme {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/tools/plan/links.h"
+#include "trainer/tools/plan/device/links.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "model/device/imagined.h"
-#include "trainer/tools/plan/matmul_format.h"
+#include "trainer/tools/plan/device/matmul_format.h"
 
 namespace trireme::published {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 #include "trainer/engine/step_ops.h"
-#include "trainer/tools/plan/workload.h"
+#include "trainer/tools/plan/estimate/workload.h"
 
 namespace trireme::published {
 

@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "parallel/pipeline/published.h"
-#include "trainer/tools/plan/memory_bars.h"
-#include "trainer/tools/plan/schedule_picture.h"
+#include "trainer/tools/plan/show/memory_bars.h"
+#include "trainer/tools/plan/show/schedule_picture.h"
 
 namespace trireme {
 namespace {

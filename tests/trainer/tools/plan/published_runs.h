@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "tests/trainer/tools/plan/other_trainers.h"
-#include "trainer/tools/plan/efficiencies.h"
-#include "trainer/tools/plan/estimate.h"
+#include "trainer/tools/plan/device/efficiencies.h"
+#include "trainer/tools/plan/estimate/estimate.h"
 #include "trainer/tools/plan/layout_plan.h"
 
 namespace trireme::published {

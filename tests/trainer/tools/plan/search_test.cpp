@@ -1,6 +1,6 @@
 // A search finds what fits and is as fast as any layout a person would write, and says why the
 // others are not.
-#include "trainer/tools/plan/search.h"
+#include "trainer/tools/plan/search/search.h"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,11 @@
 #include "trainer/config/layout_text.h"
 #include "trainer/config/reader.h"
 #include "trainer/config/rules.h"
-#include "trainer/tools/plan/layout_bounds.h"
 #include "trainer/tools/plan/layout_plan.h"
-#include "trainer/tools/plan/layouts.h"
 #include "trainer/tools/plan/run_plan.h"
-#include "trainer/tools/plan/search_text.h"
+#include "trainer/tools/plan/search/layout_bounds.h"
+#include "trainer/tools/plan/search/layouts.h"
+#include "trainer/tools/plan/show/search_text.h"
 
 namespace trireme {
 namespace {

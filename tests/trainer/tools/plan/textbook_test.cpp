@@ -8,8 +8,8 @@
 #include "parallel/pipeline/simulate.h"
 #include "trainer/config/for_ranks.h"
 #include "trainer/config/reader.h"
+#include "trainer/tools/plan/goodput/save_interval.h"
 #include "trainer/tools/plan/layout_plan.h"
-#include "trainer/tools/plan/save_interval.h"
 #include "trainer/tools/plan/scaling_laws.h"
 #include "trainer/tools/plan/state_theory.h"
 

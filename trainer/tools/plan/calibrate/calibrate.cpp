@@ -1,0 +1,152 @@
+#include "trainer/tools/plan/calibrate/calibrate.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "model/device/copy.h"
+#include "model/device/devices.h"
+#include "model/ops/gemm.h"
+#include "parallel/comm/self_communicator.h"
+#include "trainer/engine/memory_plan.h"
+#include "trainer/tools/plan/calibrate/calibrate_compute.h"
+
+namespace trireme {
+namespace {
+
+// Links that this world does not have.
+Network listed_network(Device device) {
+  if (!device.is_cuda()) return find_profile("CPU").network;
+  const std::string name = properties_of(device).name;
+  for (const char* known : {"A100", "H200", "B200"}) {
+    if (name.find(known) == std::string::npos) continue;
+    return find_profile(known == std::string_view("A100") ? "A100-80G" : known).network;
+  }
+  return find_profile("H100").network;
+}
+
+std::vector<int> ranks_of_node(const World& world) {
+  std::vector<int> ranks;
+  const std::string& host = world.hosts()[static_cast<std::size_t>(world.rank())];
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (world.hosts()[static_cast<std::size_t>(rank)] == host) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::vector<int> all_ranks(const World& world) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world.size(); ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+// Computation on the CPU before the communication or overlapping it.
+class SomeMatmul {
+ public:
+  explicit SomeMatmul(std::int64_t side) : side_(side) {}
+  void operator()(Stream& stream) {
+    const Tensor all{memory_.data(), DType::kF32, {3 * side_, side_}, Device{}};
+    ops::gemm(stream, all.row_slice(0, side_), all.row_slice(side_, side_),
+              all.row_slice(2 * side_, side_), {});
+  }
+
+ private:
+  std::int64_t side_;
+  Memory memory_{3 * static_cast<std::size_t>(side_ * side_) * sizeof(float), Device{}};
+};
+
+enum class Work : std::uint8_t { kNone, kBefore, kDuring };
+
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
+// ranks compute before or during them as in a step, in which those that share a core take turns.
+Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
+             Work work, const std::string& name) {
+  Stream stream(device);
+  Stopwatch stopwatch(ranks, stream);
+  SomeMatmul compute(work == Work::kDuring ? 512 : 256);
+  const auto sum = [&](std::size_t bytes) {
+    const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
+    return stopwatch.together([&] {
+      if (work == Work::kBefore) compute(stream);
+      if (work != Work::kDuring) return ranks.all_reduce(stream, tensor, Reduce::kSum);
+      Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
+      compute(stream);
+      transfer.wait();
+    });
+  };
+  const int size = ranks.size();
+  const double little = sum(64), all = sum(large);
+  const double alone = work == Work::kNone ? 0 : stopwatch.alone([&] { compute(stream); });
+  const double latency = std::max(little - alone, 0.0);
+  const double moving = std::max(all - little, 1e-9);
+  const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
+  const bool leaves = in_node < size;
+  return {.name = name,
+          .bandwidth = sent / moving / (leaves ? in_node : 1),
+          .reached = 1,
+          .latency = latency / (2.0 * (size - 1))};
+}
+
+Network network_of(World& world, Communicator& all, Communicator& node, Device device,
+                   const CalibrationSizes& sizes) {
+  Network network = listed_network(device);
+  network.ranks_per_node = node.size();
+  if (!device.is_cuda()) network.overlaps = false;
+  const Memory own(sizes.activations, device);
+  // Where each rank has a core the difference to computation alone would be noise.
+  const bool share_cores = !device.is_cuda() && node.size() > sysconf(_SC_NPROCESSORS_ONLN);
+  const auto link = [&](Communicator& ranks, const char* where) {
+    return link_of(ranks, device, own.data(), sizes.activations, node.size(),
+                   share_cores ? Work::kBefore : Work::kNone, world.transport() + where);
+  };
+  if (node.size() > 1) network.within = link(node, " within the node");
+  if (node.size() < world.size()) network.between = link(all, " between nodes");
+  if (device.is_cuda()) return network;
+  if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
+    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kDuring,
+                             "shared memory of the node");
+  }
+  return network;
+}
+
+}  // namespace
+
+DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& sizes) {
+  const std::unique_ptr<Communicator> all = world.split("calibration", all_ranks(world));
+  const std::unique_ptr<Communicator> node =
+      world.split("calibration of a node", ranks_of_node(world));
+  const bool on_cuda = device.is_cuda();
+  DeviceProfile profile{
+      .name = "CPU",
+      .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
+                            world.hosts().front(), world.size()),
+      .memory_bytes = static_cast<double>(available_host_memory()) / node->size(),
+      .units = 1,
+      .cores = on_cuda ? 0 : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
+      .rates = {},
+      .network = network_of(world, *all, *node, device, sizes)};
+  if (on_cuda) {
+    const DeviceProperties properties = properties_of(device);
+    profile.name = properties.name;
+    profile.memory_bytes = static_cast<double>(properties.memory_bytes);
+    profile.units = properties.multiprocessors;
+  }
+  ComputeCalibration compute(*all, device, sizes);
+  compute.fill(profile);
+  return profile;
+}
+
+CopyRates measure_copies(Device device) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  const Memory there(kBytes, device), here = Memory::pinned(kBytes, device);
+  SelfCommunicator alone;
+  Stream stream(device);
+  Stopwatch stopwatch(alone, stream);
+  const auto rate = [&](std::byte* to, const std::byte* from) {
+    return kBytes / stopwatch.alone([&] { copy_bytes(stream, to, from, kBytes); });
+  };
+  return {rate(there.data(), here.data()), rate(here.data(), there.data())};
+}
+
+}  // namespace trireme

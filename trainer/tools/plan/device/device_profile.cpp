@@ -1,0 +1,183 @@
+#include "trainer/tools/plan/device/device_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+
+#include "model/base/error.h"
+#include "model/base/file.h"
+#include "model/base/json.h"
+#include "model/device/imagined.h"
+
+namespace trireme {
+
+TRIREME_JSON(Link, name, bandwidth, reached, latency)
+
+void json_fields(auto& f, ProductRate& rate) {
+  f("peak", rate.peak);
+  f("product", rate.product);
+  f("half_depth", rate.half_depth);
+  f("flash", rate.flash);
+  if (f.has("own_flash", rate.own_flash > 0)) f("own_flash", rate.own_flash);
+  f("half_rows", rate.half_rows);
+  f("half_columns", rate.half_columns);
+  f("half_width", rate.half_width);
+  f("half_keys", rate.half_keys);
+  f("streams", rate.streams);
+}
+
+void json_fields(auto& f, Network& network) {
+  f("ranks_per_node", network.ranks_per_node);
+  f("within", network.within);
+  f("between", network.between);
+  f("beside", network.overlaps);
+  f("held", network.occupied);
+  if (f.has("straggling", network.straggling > 0)) f("straggling", network.straggling);
+  if (f.has("pairwise", network.pairwise)) f("pairwise", network.pairwise);
+  if (f.has("even", network.even)) f("even", network.even);
+  if (f.has("ranks_per_host", network.ranks_per_host > 0)) {
+    f("ranks_per_host", network.ranks_per_host);
+  }
+  if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
+}
+
+namespace {
+
+// DeviceProfile::rates by name, without those that are not supported.
+struct NamedRates {
+  std::array<ProductRate, kNumberFormats>& rates;
+};
+void json_fields(auto& f, NamedRates& named) {
+  for (int kind = 0; kind < kNumberFormats; ++kind) {
+    ProductRate& rate = named.rates[static_cast<std::size_t>(kind)];
+    const char* name = name_of(static_cast<NumberFormat>(kind));
+    if (f.has(name, rate.peak > 0)) f(name, rate);
+  }
+}
+
+}  // namespace
+
+void json_fields(auto& f, DeviceProfile& profile) {
+  NamedRates rates{profile.rates};
+  f("name", profile.name);
+  f("source", profile.source);
+  f("memory_bytes", profile.memory_bytes);
+  f("memory_bandwidth", profile.memory_bandwidth);
+  f("streamed", profile.streamed);
+  f("launch", profile.launch);
+  f("units", profile.units);
+  f("cores", profile.cores);
+  f("rates", rates);
+  f("network", profile.network);
+  if (f.has("host", profile.host.bandwidth > 0)) f("host", profile.host);
+}
+
+namespace {
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+void check(const DeviceProfile& profile, const std::string& from) {
+  const auto positive = [&](const char* key, double value) {
+    if (!(value > 0)) throw ConfigError(say(from, ": ", key, " = ", value, ": must be above 0"));
+  };
+  positive("memory_bytes", profile.memory_bytes);
+  positive("memory_bandwidth", profile.memory_bandwidth);
+  positive("streamed", profile.streamed);
+  positive("units", profile.units);
+  positive("network.ranks_per_node", profile.network.ranks_per_node);
+  for (const Link* link : {&profile.network.within, &profile.network.between}) {
+    positive("bandwidth", link->bandwidth);
+    positive("reached", link->reached);
+  }
+  if (profile.host.bandwidth != 0) {
+    positive("host.bandwidth", profile.host.bandwidth);
+    positive("host.reached", profile.host.reached);
+  }
+  for (const ProductRate& rate : profile.rates) {
+    if (rate.peak <= 0) continue;
+    positive("product", rate.product);
+    positive("flash", rate.flash);
+    for (const auto& [name, reached] : rate.streams) positive(name.c_str(), reached);
+  }
+}
+
+}  // namespace
+
+const char* name_of(NumberFormat numbers) {
+  switch (numbers) {
+    case NumberFormat::kFloat32:
+      return "float32";
+    case NumberFormat::kHalf:
+      return "half";
+    case NumberFormat::kFloat8:
+      return "float8";
+    case NumberFormat::kMxfp8:
+      return "mxfp8";
+    case NumberFormat::kNvfp4:
+      return "nvfp4";
+  }
+  return "";
+}
+
+NumberFormat format_of(std::size_t element) {
+  return element == 1   ? NumberFormat::kFloat8
+         : element == 2 ? NumberFormat::kHalf
+                        : NumberFormat::kFloat32;
+}
+
+double DeviceProfile::stream_bandwidth(NumberFormat numbers, const std::string& op) const {
+  const std::map<std::string, double>& known = rate(numbers).streams;
+  const auto found = known.find(op);
+  return memory_bandwidth * (found == known.end() ? streamed : found->second);
+}
+
+Device DeviceProfile::device() const {
+  return name.starts_with("CPU") ? Device{} : imagined_gpu();
+}
+
+double DeviceProfile::pace(double busy) const {
+  if (cores == 0) return 1;
+  const auto share = [&](double ranks) { return std::min(1.0, cores / ranks); };
+  return share(std::max(busy, 1.0)) / share(network.ranks_per_node);
+}
+
+std::string listed_names() {
+  std::string names;
+  for (const DeviceProfile& profile : listed_profiles()) {
+    names += say(names.empty() ? "" : ", ", profile.name);
+  }
+  return names;
+}
+
+DeviceProfile find_profile(const std::string& name) {
+  if (name.ends_with(".json")) return read_profile(name);
+  for (const DeviceProfile& profile : listed_profiles()) {
+    if (lower(profile.name) == lower(name)) return profile;
+  }
+  throw ConfigError(say("unknown device \"", name, "\"; expected one of ", listed_names(),
+                        ", or a .json profile written by trireme doctor --calibrate"));
+}
+
+void write_profile(const std::filesystem::path& path, const DeviceProfile& profile) {
+  std::ofstream file(path);
+  file << json_text<nlohmann::ordered_json>(profile, 2) << '\n';
+  if (!file.flush()) throw EnvironmentError(say("cannot write ", path.string()));
+}
+
+DeviceProfile read_profile(const std::filesystem::path& path) {
+  try {
+    auto profile = read_json<DeviceProfile, ConfigError>(read_text(path), path.string());
+    check(profile, path.string());
+    return profile;
+  } catch (const EnvironmentError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "trainer/tools/plan/estimate/op_time.h"
+
+namespace trireme {
+
+// Times of a part of the model (PartOps).
+struct PartTimes {
+  ListTime forward, backward, backward_input;
+  ListTime finish, update, publish;
+  // Between the device and the host, in each direction.
+  MessageTime saved;  // of a micro-batch: activations, if they are offloaded
+  MessageTime state;  // of a step: masters and optimizer state, if they are offloaded
+};
+
+// Times of all parts of a step. They do not depend on the schedule, nor on how many layers a stage
+// has.
+struct StepTimes {
+  std::vector<PartTimes> kinds;  // by StepOps::kinds
+  PartTimes first, last;
+  bool splits_backward = false;  // backward_input is known
+  bool overlaps_data = true;
+};
+StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device);
+
+// Costs of one pipeline stage.
+struct StageCosts {
+  std::int64_t layers = 0;
+  // Of a micro-batch.
+  ListTime forward, backward;
+  double input_half = 0;  // seconds of the input-gradient half of the backward
+  MessageTime data = {};  // ZeRO-2 and 3: messages of the data axis
+  // Their exposed seconds, within those of forward and backward.
+  double forward_data = 0, backward_data = 0;
+  MessageTime saved = {};  // offloaded in the forward, and fetched in the backward
+  // Of a step.
+  MessageTime reduced = {};    // ZeRO-0 and 1: gradient reduction during the last backward
+  MessageTime finished = {};   // completes the reduction after it
+  MessageTime published = {};  // gather of updated weights
+  double update = 0;           // seconds of the optimizer, and of ops that complete the gradients
+  MessageTime state = {};      // fetched and offloaded during the update
+};
+
+// The layers of a pipeline stage.
+struct StageLayers {
+  std::vector<std::int64_t> of_kind;  // number of layers of each of StepOps::kinds
+  bool is_first = false, is_last = false;
+  auto operator<=>(const StageLayers&) const = default;
+};
+StageCosts stage_costs(const StepTimes& times, const Workload& work, const Network& network,
+                       const StageLayers& layers);
+
+}  // namespace trireme

@@ -1,0 +1,326 @@
+#include "trainer/tools/plan/search/layout_bounds.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "model/stage/layer_config.h"
+#include "trainer/engine/pipeline_layout.h"
+#include "trainer/tools/plan/device/matmul_format.h"
+
+namespace trireme {
+namespace {
+
+// At most two ranks in each group of data ranks, also of those that have the same experts.
+void lessen_data_ranks(ParallelismConfig& p) {
+  const auto few = [](std::int64_t ranks) { return std::min<std::int64_t>(ranks, 2); };
+  const std::int64_t shards = p.data_shard * p.context;
+  if (p.expert == 1) {
+    p.data_shard = few(p.data_shard);
+    p.data_replicate = few(p.data_replicate);
+  } else if (shards % p.expert != 0) {
+    const std::int64_t needed = p.expert / shards;  // replicas that divide the experts
+    p.data_replicate = needed * few(p.data_replicate / needed);
+  } else if (const std::int64_t less = few(shards / p.expert) * p.expert; less % p.context == 0) {
+    p.data_shard = less / p.context;
+    p.data_replicate = few(p.data_replicate);
+  }
+}
+
+// Ranks that shard the experts that each holds (RankGroups).
+std::int64_t expert_shards(const ParallelismConfig& p) {
+  return std::max<std::int64_t>(1, p.data_shard * p.context / p.expert);
+}
+
+bool is_copy(const PlannedOp& op) {
+  return op.kind == PlannedOp::Kind::kMemory && op.name == std::string_view("copy");
+}
+
+// `ops` of a layout with fewer data ranks, with the shards of `layout`, which are smaller among
+// more ranks: replicas sum the gradients of their shards, and ZeRO-2 and 3 add to them.
+StepOps with_shards_of(StepOps ops, const ParallelismConfig& recorded,
+                       const ParallelismConfig& layout) {
+  const auto ratio = [](std::int64_t a, std::int64_t b) {
+    constexpr double kPadding = 0.99;  // of the shards recorded
+    return a == b ? 1 : kPadding * static_cast<double>(a) / static_cast<double>(b);
+  };
+  const double dense = ratio(recorded.data_shard, layout.data_shard);
+  const double experts = ratio(expert_shards(recorded), expert_shards(layout));
+  const auto scale = [&](PartOps::List& list) {
+    for (PlannedOp& op : list) {
+      if (is_copy(op)) op.bytes *= std::min(dense, experts);
+      if (op.name == std::string_view("data_replicate")) op.bytes *= dense;
+      if (op.name == std::string_view("expert_replicate")) op.bytes *= experts;
+    }
+  };
+  const auto scale_part = [&](PartOps& part) {
+    for (PartOps::List* list :
+         {&part.forward, &part.backward, &part.backward_input, &part.finish, &part.publish}) {
+      scale(*list);
+    }
+  };
+  std::for_each(ops.kinds.begin(), ops.kinds.end(), scale_part);
+  scale_part(ops.first);
+  scale_part(ops.last);
+  return ops;
+}
+
+}  // namespace
+
+LayoutBounds::LayoutBounds(const RunConfig& config, const DeviceProfile& profile, Device device,
+                           double expert_imbalance)
+    : config_(config),
+      profile_(profile),
+      device_(device),
+      expert_imbalance_(expert_imbalance),
+      model_(plan_model(config)),
+      theory_(state_theory(config, static_cast<double>(model_.checkpoint_bytes) /
+                                       static_cast<double>(model_.parameters))),
+      embedding_(static_cast<double>(config.model.vocab_size * config.model.hidden_size)) {
+  if (device.is_cuda() && config.optimizer.offload) theory_.optimizer = 0;
+  const std::vector<LayerConfig> layers = layer_configs(config.model);
+  std::vector<LayerConfig> known;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto found = std::find(known.begin(), known.end(), layers[i]);
+    kind_of_.push_back(static_cast<std::size_t>(found - known.begin()));
+    if (found != known.end()) continue;
+    known.push_back(layers[i]);
+    const auto with = [&](std::int64_t count) {
+      return parameters_of(with_equal_layers(config.model, static_cast<std::int64_t>(i), count));
+    };
+    const Parameters two = with(2), one = with(1);
+    kinds_.push_back({two.dense - one.dense, two.experts - one.experts});
+  }
+}
+
+LayoutBounds::Parameters LayoutBounds::parameters_of(const ModelConfig& model) const {
+  const auto experts = static_cast<double>(expert_parameter_count(model));
+  return {static_cast<double>(parameter_count(model)) - experts, experts};
+}
+
+double LayoutBounds::state_bytes(const Parameters& parameters,
+                                 const ParallelismConfig& layout) const {
+  const auto zero = static_cast<int>(layout.zero),
+             shards = static_cast<int>(layout.data_shard * layout.context);
+  const double all =
+      parameters.dense * theory_.per_rank(zero, shards) +
+      parameters.experts * theory_.per_expert_rank(zero, shards, static_cast<int>(layout.expert));
+  return all / static_cast<double>(layout.tensor);
+}
+
+double LayoutBounds::state_bytes(const RunConfig& layout) const {
+  return state_bytes(parameters_of(config_.model), layout.parallelism) /
+         static_cast<double>(layout.parallelism.pipeline);
+}
+
+// All matmuls and all attention at the rates that the largest reach.
+double LayoutBounds::seconds_by_flops(const RunConfig& family) const {
+  const double again = family.activation_checkpoint.mode == Recompute::kFull ? 4.0 / 3 : 1;
+  double matmul = 0, attention = 0;
+  for (const ProductRate& rate : profile_.rates) {
+    matmul = std::max(matmul, rate.peak * rate.product);
+    attention = std::max(attention, rate.peak * std::max(rate.flash, rate.own_flash));
+  }
+  const double seconds =
+      again * model_.useful.matmul / matmul + model_.useful.attention_causal / attention;
+  return seconds * static_cast<double>(family.training.global_batch_size) /
+         static_cast<double>(world_size(family.parallelism)) / fastest();
+}
+
+// ZeRO-2's blocks compute no more than those of other stages, but for what they copy of shards.
+Workload LayoutBounds::least_work(const RunConfig& family) const {
+  Workload work = workload_of(family, expert_imbalance_);
+  ParallelismConfig& p = work.spec.parallelism;
+  if (p.data_shard * p.context > 1) p.zero = 2;
+  return work;
+}
+
+double LayoutBounds::seconds_by_layers(const RunConfig& family) {
+  const Workload work = least_work(family);
+  const StepOps& ops = ops_of(work);
+  const auto seconds = [&](const PartOps& part) {
+    PartOps::List backward = part.backward;
+    std::erase_if(backward, is_copy);
+    return list_time(part.forward, work, profile_).seconds() +
+           list_time(backward, work, profile_).seconds();
+  };
+  double all = seconds(ops.first) + seconds(ops.last);
+  std::vector<double> of_kind;
+  for (const PartOps& kind : ops.kinds) of_kind.push_back(seconds(kind));
+  for (const std::size_t kind : ops.kind_of) all += of_kind[kind];
+  return all * static_cast<double>(work.spec.micro_batches) /
+         static_cast<double>(work.mesh.pipeline) / fastest();
+}
+
+double LayoutBounds::bytes(const RunConfig& family) {
+  const StepOps& ops = ops_of(least_work(family));
+  double least = std::numeric_limits<double>::infinity();
+  for (const ScheduleChoice& choice : schedule_choices(family)) {
+    least = std::min(least, bytes(family, ops, choice));
+  }
+  return least;
+}
+
+// Recorded with few data and pipeline ranks.
+const StepOps& LayoutBounds::ops_of(const Workload& work) {
+  EngineSpec spec = work.spec;
+  ParallelismConfig& p = spec.parallelism;
+  lessen_data_ranks(p);
+  p.pipeline = std::min<std::int64_t>(p.pipeline, 2);
+  spec.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);
+  const OpsKey key{p.tensor,
+                   p.sequence,
+                   context_of(p),
+                   p.pipeline,
+                   p.zero,
+                   p.expert,
+                   p.data_shard,
+                   p.data_replicate,
+                   spec.training.local_batch_size,
+                   spec.micro_batches,
+                   spec.activation_checkpoint.mode};
+  auto known = ops_.find(key);
+  if (known == ops_.end()) {
+    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_)).first;
+  }
+  return known->second;
+}
+
+StepOps LayoutBounds::member_ops_of(const Workload& work) {
+  ParallelismConfig recorded = work.spec.parallelism;
+  lessen_data_ranks(recorded);
+  return with_shards_of(ops_of(work), recorded, work.spec.parallelism);
+}
+
+const StageDivision& LayoutBounds::division(std::int64_t stages) {
+  const auto [known, is_new] = divisions_.try_emplace(stages);
+  StageDivision& division = known->second;
+  if (!is_new) return division;
+  EngineSpec spec = engine_spec(config_);
+  spec.parallelism.layers_per_stage.clear();
+  division.layers_per_stage = divide_layers(spec, static_cast<int>(stages));
+  std::size_t layer = 0;
+  for (std::size_t stage = 0; stage < division.layers_per_stage.size(); ++stage) {
+    StageLayers layers{.of_kind = std::vector<std::int64_t>(kinds_.size()),
+                       .is_first = stage == 0,
+                       .is_last = stage + 1 == division.layers_per_stage.size()};
+    const std::size_t end = layer + static_cast<std::size_t>(division.layers_per_stage[stage]);
+    for (; layer < end; ++layer) ++layers.of_kind[kind_of_[layer]];
+    const auto found = std::find(division.distinct.begin(), division.distinct.end(), layers);
+    division.of_stage.push_back(static_cast<std::size_t>(found - division.distinct.begin()));
+    if (found == division.distinct.end()) division.distinct.push_back(layers);
+  }
+  return division;
+}
+
+const Simulation& LayoutBounds::simulation(const Workload& work, const ScheduleChoice& choice) {
+  PipelineShape shape = pipeline_shape(work);
+  shape.virtual_stages = static_cast<int>(choice.virtual_stages);
+  const ScheduleKey key{choice.schedule, shape.ranks, shape.micro_batches, shape.virtual_stages};
+  const auto known = simulations_.find(key);
+  if (known != simulations_.end()) return known->second;
+  // Not checked: what is simulated without a deadlock serves to skip it, and the plan checks it.
+  return simulations_.try_emplace(key, choice.schedule->make(shape)).first->second;
+}
+
+LayoutBounds::Member::Member(LayoutBounds& bounds, const RunConfig& layout)
+    : bounds_(bounds),
+      work_(workload_of(layout, bounds.expert_imbalance_)),
+      ops_(bounds.member_ops_of(work_)),
+      times_(step_times(ops_, work_, bounds.profile_)) {
+  if (work_.mesh.pipeline > 1) {
+    transfer_ = collective_seconds(bounds.profile_.network, Collective::kSend,
+                                   group_of("pipeline_ends", work_), ops_.boundary_bytes);
+  }
+}
+
+double LayoutBounds::Member::seconds(const ScheduleChoice& choice) {
+  const auto ranks = static_cast<std::size_t>(work_.mesh.pipeline);
+  const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
+  struct Seconds {
+    double forward = 0, backward = 0;
+  };
+  std::vector<Seconds> distinct;
+  for (const StageLayers& layers : division.distinct) {
+    const StageCosts costs = stage_costs(times_, work_, bounds_.profile_.network, layers);
+    distinct.push_back({costs.forward.seconds(), costs.backward.seconds()});
+  }
+  const auto of_stage = [&](std::size_t stage) { return distinct[division.of_stage[stage]]; };
+  const auto micro_batches = static_cast<double>(work_.spec.micro_batches);
+  double least = 0, before = 0;  // of the stages before
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    double own = 0;
+    for (std::size_t stage = rank; stage < division.of_stage.size(); stage += ranks) {
+      own += of_stage(stage).forward + of_stage(stage).backward;
+    }
+    least = std::max(least, before + micro_batches * own);
+    // Deferred weight gradients may be computed while the last gradient leaves.
+    before += of_stage(rank).forward + transfer_;
+    if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer_;
+  }
+  return least / bounds_.fastest();
+}
+
+double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice) {
+  if (bounds_.profile_.cores > 0) return seconds(choice);  // a faster rank is not a faster pipeline
+  const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
+  const std::vector<StageCosts> stages =
+      costs_of_stages(ops_, times_, work_, bounds_.profile_, division.layers_per_stage);
+  return bounds_.simulation(work_, choice)
+      .run(action_costs(stages, ops_, work_, bounds_.profile_.network))
+      .makespan;
+}
+
+double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice) {
+  StepOps ops = ops_;
+  const auto drop_update = [](PartOps& part) {
+    part.update.clear();
+    std::erase_if(part.finish,
+                  [](const PlannedOp& op) { return op.kind != PlannedOp::Kind::kMessage; });
+    part.state_bytes = part.averaged_bytes = 0;
+  };
+  std::for_each(ops.kinds.begin(), ops.kinds.end(), drop_update);
+  drop_update(ops.first);
+  drop_update(ops.last);
+  Workload work = work_;
+  work.spec.parallelism.layers_per_stage =
+      bounds_.division(work.mesh.pipeline * choice.virtual_stages).layers_per_stage;
+  return estimate_step(work, ops, bounds_.profile_, bounds_.simulation(work, choice)).seconds;
+}
+
+double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
+                           const ScheduleChoice& choice) {
+  const ParallelismConfig& p = layout.parallelism;
+  const std::int64_t ranks = p.pipeline, stages = choice.virtual_stages;
+  const StageDivision& divided = division(ranks * stages);
+  const bool keeps_activations = !device_.is_cuda() || !layout.activation_checkpoint.offload;
+  double state = state_bytes({embedding_, 0}, p);
+  std::vector<double> kind_bytes;
+  for (const Parameters& kind : kinds_) kind_bytes.push_back(state_bytes(kind, p));
+  std::vector<double> saved;  // of a micro-batch, by stage of the rank
+  for (std::int64_t i = 0; i < stages; ++i) {
+    const std::size_t distinct = divided.of_stage[static_cast<std::size_t>(i * ranks)];
+    const std::vector<std::int64_t>& layers = divided.distinct[distinct].of_kind;
+    double activations = 0;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      const auto count = static_cast<double>(layers[kind]);
+      state += count * kind_bytes[kind];
+      if (keeps_activations) activations += count * ops.kinds[kind].saved_bytes;
+    }
+    saved.push_back(activations);
+  }
+  // Forwards before the first backward, in groups of `ranks` micro-batches through each stage.
+  const std::int64_t until_gradient = stages > 1 ? 2 * (ranks - 1) : ranks - 1;
+  const std::int64_t ahead = until_gradient + (stages - 1) * ranks + 1;
+  double in_flight = 0;
+  for (std::int64_t k = 0; k < std::min(ahead, micro_batches_per_step(layout) * stages); ++k) {
+    in_flight += saved[static_cast<std::size_t>(k / ranks % stages)];
+  }
+  return state + in_flight;
+}
+
+double LayoutBounds::Member::bytes(const ScheduleChoice& choice) const {
+  return bounds_.bytes(work_.spec, ops_, choice);
+}
+
+}  // namespace trireme

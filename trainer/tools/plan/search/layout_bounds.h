@@ -1,0 +1,99 @@
+#pragma once
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "trainer/tools/plan/estimate/estimate.h"
+#include "trainer/tools/plan/estimate/workload.h"
+#include "trainer/tools/plan/layout_plan.h"
+#include "trainer/tools/plan/search/layouts.h"
+#include "trainer/tools/plan/state_theory.h"
+
+namespace trireme {
+
+// The trainer's division of a model's layers into so many stages.
+struct StageDivision {
+  std::vector<std::int64_t> layers_per_stage;
+  std::vector<StageLayers> distinct;
+  std::vector<std::size_t> of_stage;  // by stage: index into `distinct`
+};
+
+// Lower bounds of the step time and of the memory of layouts, for a search that skips what cannot
+// be among the best. They are cheap because layouts have parts in common: a block's ops do not
+// depend on the number of pipeline ranks, nor its times on the schedule.
+class LayoutBounds {
+ public:
+  // The config's model, training and optimizer are those of all layouts; it and the profile outlive
+  // this.
+  LayoutBounds(const RunConfig& config, const DeviceProfile& profile, Device device,
+               double expert_imbalance);
+
+  // Seconds of all layouts of a family: by FLOPs alone, and by the ops of its layers.
+  double seconds_by_flops(const RunConfig& family) const;
+  double seconds_by_layers(const RunConfig& family);
+
+  // Bytes of all layouts of a family.
+  double bytes(const RunConfig& family);
+  // Bytes of the model state of a rank, in the mean of the pipeline ranks.
+  double state_bytes(const RunConfig& layout) const;
+
+  // Layouts that differ only by their schedules.
+  class Member {
+   public:
+    Member(LayoutBounds& bounds, const RunConfig& layout);
+    // The pipeline's first input reaches a rank through the stages before, and its last gradient
+    // leaves through them; between, the rank computes all of its micro-batches.
+    double seconds(const ScheduleChoice& choice);
+    // By a simulation of the schedule; closer, and slower.
+    double seconds_by_simulation(const ScheduleChoice& choice);
+    // With gradient reduction and weight gathers too: all but the update, whose shards depend on
+    // the number of data ranks.
+    double seconds_without_update(const ScheduleChoice& choice);
+    // Model state and activations in flight of the first pipeline rank, which has the most of them.
+    double bytes(const ScheduleChoice& choice) const;
+
+   private:
+    LayoutBounds& bounds_;
+    Workload work_;
+    const StepOps ops_;
+    StepTimes times_;
+    double transfer_ = 0;  // of a micro-batch between two stages
+  };
+
+  const StageDivision& division(std::int64_t stages);
+  const Simulation& simulation(const Workload& work, const ScheduleChoice& choice);
+  const ModelPlan& model() const { return model_; }
+
+ private:
+  using OpsKey =
+      std::tuple<std::int64_t, bool, ContextShape, std::int64_t, std::int64_t, std::int64_t,
+                 std::int64_t, std::int64_t, std::int64_t, std::int64_t, Recompute>;
+  // Parameters of a part of the model.
+  struct Parameters {
+    double dense = 0, experts = 0;
+  };
+
+  const StepOps& ops_of(const Workload& work);
+  StepOps member_ops_of(const Workload& work);
+  Workload least_work(const RunConfig& family) const;
+  double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
+  Parameters parameters_of(const ModelConfig& model) const;
+  double state_bytes(const Parameters& parameters, const ParallelismConfig& layout) const;
+  double fastest() const { return profile_.pace(1); }  // of a rank while all others wait
+
+  const RunConfig& config_;
+  const DeviceProfile& profile_;
+  Device device_;
+  double expert_imbalance_;
+  ModelPlan model_;
+  StateTheory theory_;
+  std::vector<std::size_t> kind_of_;  // by layer, as StepOps::kind_of
+  std::vector<Parameters> kinds_;
+  double embedding_ = 0;  // parameters of the first stage's table
+  std::map<OpsKey, StepOps> ops_;
+  std::map<std::int64_t, StageDivision> divisions_;
+  using ScheduleKey = std::tuple<const NamedSchedule*, int, int, int>;
+  std::map<ScheduleKey, Simulation> simulations_;
+};
+
+}  // namespace trireme
