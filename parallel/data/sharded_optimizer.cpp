@@ -9,12 +9,12 @@
 
 namespace trireme {
 
-ShardedOptimizer::ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks,
+ShardedOptimizer::ShardedOptimizer(ParamStore& store, const NormChunks& chunks, Ranks ranks,
                                    const Options& options, Arena& state, Arena& workspace)
     : recorder_(ranks.recorder),
       options_(options),
       workspace_(workspace),
-      squares_(store, whole, ranks.norm, workspace),
+      squares_(store, chunks, ranks.norm, workspace),
       optimizer_(make_optimizer(options.optimizer, ranks.update)),
       shards_(store.shards()),
       trained_(shards_.first(static_cast<std::size_t>(

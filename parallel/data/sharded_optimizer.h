@@ -45,11 +45,11 @@ class ShardedOptimizer {
   };
   static constexpr const char* kAverageName = "ema";
   // Permanently allocates the states of the store's shards in `state` and temporaries in
-  // `workspace`. The store is allocated; `whole` declares the whole model (see GradNorm). If
+  // `workspace`. The store is allocated; `chunks` are those of the whole model (see GradNorm). If
   // `state` or the store's masters are in host memory and the values on a device, updates stream
   // them in chunks (Staging) through buffers allocated temporarily in `workspace`. The store, which
   // stays allocated, and both arenas outlive this object.
-  ShardedOptimizer(ParamStore& store, const ParamStore& whole, Ranks ranks, const Options& options,
+  ShardedOptimizer(ParamStore& store, const NormChunks& chunks, Ranks ranks, const Options& options,
                    Arena& state, Arena& workspace);
 
   // Clips the owned, reduced gradients to max_norm by their global norm and updates the owned

@@ -137,9 +137,14 @@ void ModelState::declare(const EngineSpec& spec, const std::vector<BlockRange>& 
   for (const BlockRange& blocks : stages) {
     stages_.emplace_back(params_, spec.model, stage_spec(blocks), seams, *hooks_);
   }
-  const Stage declares_all(whole_, spec.model, stage_spec({0, spec.model.num_hidden_layers}),
-                           {*region_, *attention_, TokenExchange::alone()}, *hooks_);
-  whole_.lay_out({});
+  whole_ = whole_model({.model = spec.model,
+                        .max_positions = spec.training.seq_len,
+                        .vocab_tile = vocab_tile,
+                        .tied_gradient_apart = apart,
+                        .tensor = region_->slice().index,
+                        .tensor_ranks = region_->slice().count,
+                        .splits_tokens = region_->splits_tokens()},
+                       *region_, *attention_);
 }
 
 void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning) {
@@ -154,10 +159,8 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
   gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
   optimizer_.emplace(
-      params_, whole_,
-      ShardedOptimizer::Ranks{{*groups_.model_state,
-                               {groups_.tensor->rank(), groups_.tensor->size()},
-                               groups_.is_primary_of_dense()},
+      params_, whole_->chunks(),
+      ShardedOptimizer::Ranks{{*groups_.model_state, groups_.is_primary_of_dense()},
                               {*groups_.shard, *groups_.tensor},
                               groups_.recorder},
       ShardedOptimizer::Options{spec.optimizer, spec.training.max_norm,

@@ -16,6 +16,7 @@
 #include "trainer/engine/pipeline_layout.h"
 #include "trainer/engine/router_bias.h"
 #include "trainer/engine/step_progress.h"
+#include "trainer/engine/whole_model.h"
 
 namespace trireme {
 
@@ -85,7 +86,7 @@ class ModelState {
   ParamStore& params() { return params_; }
   const ParamStore& params() const { return params_; }
   // Declares all parameters of the model; holds none.
-  const ParamStore& whole() const { return whole_; }
+  const ParamStore& whole() const { return whole_->params(); }
   ShardedOptimizer& optimizer() { return *optimizer_; }
   const ShardedOptimizer& optimizer() const { return *optimizer_; }
   const GradientCompression& compression() const { return reducer_->compression(); }
@@ -108,7 +109,7 @@ class ModelState {
   const std::unique_ptr<AttentionCore> attention_;
   std::optional<ContextRanks> sequence_;   // if ranks divide sequences
   std::optional<TokenAllToAll> exchange_;  // with expert parallelism
-  ParamStore whole_;
+  std::shared_ptr<const WholeModel> whole_;
   ParamStore params_;
   const std::unique_ptr<Hooks> hooks_;
   std::deque<Stage> stages_;
