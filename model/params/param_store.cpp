@@ -13,6 +13,13 @@ std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
+// Whether they are in the same memory; `last` is replaced by the other.
+bool is_again(Tensor& last, const Tensor& at) {
+  const bool same = last && last.data == at.data && last.dtype == at.dtype;
+  last = at;
+  return same;
+}
+
 Shape held_shape(const Param& param) {
   return local_shape(param.spec.shape, param.spec.cut);
 }
@@ -103,6 +110,12 @@ void ParamStore::lay_out(const Sharing& sharing) {
   for (Apart& apart : apart_) measure(apart.weight);
   for (std::size_t u = 0; u < units_.size(); ++u) units_[u].end = round_up(sizes[u], kGrain);
   form_buckets();
+  weights_of_unit_.assign(units_.size(), {});
+  const auto list = [&](Weight& weight) {
+    weights_of_unit_[static_cast<std::size_t>(weight.unit)].push_back(&weight);
+  };
+  for (Weight& weight : weights_) list(weight);
+  for (Apart& apart : apart_) list(apart.weight);
   const auto place = [&](Weight& weight) {
     for (Param& param : weight.parts) {
       param.offset += units_[static_cast<std::size_t>(weight.unit)].begin;
@@ -178,6 +191,8 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   const auto taken = [](Arena& arena, std::int64_t count, DType dtype) {
     return arena.take({count}, dtype);
   };
+  values_at_.assign(units_.size(), {});
+  gradients_at_.assign(units_.size(), {});
   values_ = taken(places.weights, sharing.values ? own_count_ : flat_count_, compute);
   masters_ = compute == master_type
                  ? values_
@@ -211,20 +226,12 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   list_shards();
 }
 
-template <class Visit>
-void ParamStore::for_each_weight(int unit, const Visit& visit) {
-  for (Weight& weight : weights_) {
-    if (weight.unit == unit) visit(weight);
-  }
-  for (Apart& apart : apart_) {
-    if (apart.weight.unit == unit) visit(apart.weight);
-  }
-}
-
 void ParamStore::place_values(int unit, Tensor at) {
+  if (is_again(values_at_[static_cast<std::size_t>(unit)], at)) return;
   const std::int64_t begin =
       buckets_[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].bucket)].begin;
-  for_each_weight(unit, [&](Weight& weight) {
+  for (Weight* const placed : weights_of(unit)) {
+    Weight& weight = *placed;
     const Shape joined = joined_shape(weight.parts);
     weight.value = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
     for (Param& param : weight.parts) {
@@ -234,29 +241,31 @@ void ParamStore::place_values(int unit, Tensor at) {
     for (Apart& apart : apart_) {
       if (apart.of == &weight) apart.weight.value = weight.value;
     }
-  });
+  }
 }
 
 void ParamStore::place_gradients(int unit, Tensor at) {
+  if (is_again(gradients_at_[static_cast<std::size_t>(unit)], at)) return;
   const std::int64_t begin =
       buckets_[static_cast<std::size_t>(units_[static_cast<std::size_t>(unit)].bucket)].begin;
-  for_each_weight(unit, [&](Weight& weight) {
+  for (Weight* const placed : weights_of(unit)) {
+    Weight& weight = *placed;
     const Shape joined = joined_shape(weight.parts);
     weight.grad = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
     for (Param& param : weight.parts) {
       const Shape shape = param.box.extent;
       param.grad = at.slice(param.offset - begin, shape.count()).reshaped(shape);
     }
-  });
+  }
 }
 
 void ParamStore::place_gradients(int unit, const std::vector<Tensor>& by_rank) {
-  for_each_weight(unit, [](Weight& weight) { weight.grads_by_rank.clear(); });
+  for (Weight* const weight : weights_of(unit)) weight->grads_by_rank.clear();
   for (auto at = by_rank.rbegin(); at != by_rank.rend(); ++at) {
     place_gradients(unit, *at);
-    for_each_weight(unit, [](Weight& weight) {
-      weight.grads_by_rank.insert(weight.grads_by_rank.begin(), weight.grad);
-    });
+    for (Weight* const weight : weights_of(unit)) {
+      weight->grads_by_rank.insert(weight->grads_by_rank.begin(), weight->grad);
+    }
   }
 }
 
@@ -334,7 +343,7 @@ void ParamStore::initialize(std::uint64_t seed) {
 }
 
 void ParamStore::expect_gradients(int unit) {
-  for_each_weight(unit, [](Weight& weight) { weight.stale = true; });
+  for (Weight* const weight : weights_of(unit)) weight->stale = true;
 }
 
 void ParamStore::expect_gradients() {

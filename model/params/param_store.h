@@ -209,8 +209,9 @@ class ParamStore {
   void form_buckets();
   void group_units(ParamGroup group);
   void list_shards();
-  template <class Visit>
-  void for_each_weight(int unit, const Visit& visit);
+  const std::vector<Weight*>& weights_of(int unit) const {
+    return weights_of_unit_[static_cast<std::size_t>(unit)];
+  }
 
   std::deque<Weight> weights_;  // a deque, so that references of layers stay valid
   std::deque<Apart> apart_;
@@ -218,6 +219,9 @@ class ParamStore {
   int begun_ = -1;                  // unit of the next declarations
   std::vector<Bucket> buckets_;     // by offset
   std::vector<ParamShard> shards_;  // in order of declaration, those of buffers last
+  // By unit: its weights, and where its values and gradients were placed last.
+  std::vector<std::vector<Weight*>> weights_of_unit_;
+  std::vector<Tensor> values_at_, gradients_at_;
   Sharing sharing_;
   std::int64_t flat_count_ = 0, own_count_ = 0, gradient_count_ = 0, own_gradient_count_ = 0;
   Tensor values_, masters_, grads_;

@@ -9,14 +9,14 @@
 namespace trireme {
 namespace {
 
-ParamStore declared(const WholeModel::Of& of, Region& region, AttentionCore& attention) {
+ParamStore declared(const WholeModel::Spec& spec, Region& region, AttentionCore& attention) {
   ParamStore params;
   UnitHooks hooks;
-  const Stage declares_all(params, of.model,
-                           {.end_block = of.model.num_hidden_layers,
-                            .max_positions = of.max_positions,
-                            .vocab_tile = of.vocab_tile,
-                            .tied_gradient_apart = of.tied_gradient_apart},
+  const Stage declares_all(params, spec.model,
+                           {.end_block = spec.model.num_hidden_layers,
+                            .max_positions = spec.max_positions,
+                            .vocab_tile = spec.vocab_tile,
+                            .tied_gradient_apart = spec.tied_gradient_apart},
                            {region, attention}, hooks);
   params.lay_out({});
   return params;
@@ -26,14 +26,14 @@ ParamStore declared(const WholeModel::Of& of, Region& region, AttentionCore& att
 class RecentModels {
  public:
   template <class Make>
-  std::shared_ptr<const WholeModel> of(const WholeModel::Of& of, const Make& make) {
+  std::shared_ptr<const WholeModel> of(const WholeModel::Spec& spec, const Make& make) {
     const auto known =
-        std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one.first == of; });
+        std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one.first == spec; });
     if (known != all_.end()) {
       all_.splice(all_.begin(), all_, known);
       return all_.front().second;
     }
-    all_.emplace_front(of, make());
+    all_.emplace_front(spec, make());
     parameters_ += size_of_first();
     while (parameters_ > kMostParameters && all_.size() > 1) {
       parameters_ -= size_of(*all_.back().second);
@@ -51,19 +51,20 @@ class RecentModels {
   }
   std::size_t size_of_first() const { return size_of(*all_.front().second); }
 
-  std::list<std::pair<WholeModel::Of, std::shared_ptr<const WholeModel>>> all_;
+  std::list<std::pair<WholeModel::Spec, std::shared_ptr<const WholeModel>>> all_;
   std::size_t parameters_ = 0;
 };
 
 }  // namespace
 
-WholeModel::WholeModel(const Of& of, Region& region, AttentionCore& attention)
-    : params_(declared(of, region, attention)), chunks_(params_, region.slice()) {}
+WholeModel::WholeModel(const Spec& spec, Region& region, AttentionCore& attention)
+    : params_(declared(spec, region, attention)), chunks_(params_, region.slice()) {}
 
-std::shared_ptr<const WholeModel> whole_model(const WholeModel::Of& of, Region& region,
+std::shared_ptr<const WholeModel> whole_model(const WholeModel::Spec& spec, Region& region,
                                               AttentionCore& attention) {
   thread_local RecentModels recent;
-  return recent.of(of, [&] { return std::make_shared<const WholeModel>(of, region, attention); });
+  return recent.of(spec,
+                   [&] { return std::make_shared<const WholeModel>(spec, region, attention); });
 }
 
 }  // namespace trireme

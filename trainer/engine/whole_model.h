@@ -12,16 +12,16 @@ namespace trireme {
 class WholeModel {
  public:
   // All that they depend on.
-  struct Of {
+  struct Spec {
     ModelConfig model = {};
     std::int64_t max_positions = 0, vocab_tile = 1;
     bool tied_gradient_apart = false;
     int tensor = 0, tensor_ranks = 1;  // Region::slice()
     bool splits_tokens = false;        // Region's
-    bool operator==(const Of&) const = default;
+    bool operator==(const Spec&) const = default;
   };
-  // `region` is that of `of`.
-  WholeModel(const Of& of, Region& region, AttentionCore& attention);
+  // `region` is that of `spec`.
+  WholeModel(const Spec& spec, Region& region, AttentionCore& attention);
 
   const ParamStore& params() const { return params_; }
   const NormChunks& chunks() const { return chunks_; }
@@ -33,7 +33,7 @@ class WholeModel {
 
 // One that this thread made recently, or a new one: layouts that are planned one after the other
 // have it in common.
-std::shared_ptr<const WholeModel> whole_model(const WholeModel::Of& of, Region& region,
+std::shared_ptr<const WholeModel> whole_model(const WholeModel::Spec& spec, Region& region,
                                               AttentionCore& attention);
 
 }  // namespace trireme
