@@ -102,6 +102,21 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
   return plan;
 }
 
+namespace {
+
+MemoryPlan memory_of_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  StepPlan plan;
+  Tally tally;
+  Stream stream(device, tally);
+  Arenas arenas = planning_arenas(spec, groups, device);
+  Engine engine(spec, groups, stream, arenas);
+  walk_steps(engine, groups, arenas, tally, plan);
+  if (spec.sample_length > 0) require_no_more_memory(engine, arenas, plan.memory);
+  return plan.memory;
+}
+
+}  // namespace
+
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
   EnginePlan plan{plan_step(spec, groups, device), {}};
   EngineSpec direct = spec;
@@ -130,6 +145,15 @@ StepPlan plan_of_rank(const RunConfig& config, Device device, int rank) {
   StepPlan plan = plan_step(engine_spec(config), groups, device);
   if (sequence_lengths(config).size() > 1) plan.memory = plan_memory(config, groups, device);
   return plan;
+}
+
+MemoryPlan memory_of_rank(const RunConfig& config, Device device, int rank) {
+  Traffic sent;
+  const ParallelismConfig& layout = config.parallelism;
+  const RankGroups groups(rank, mesh_shape(layout), layout, config.model, device,
+                          config.job.reproducible, sent);
+  if (sequence_lengths(config).size() > 1) return plan_memory(config, groups, device);
+  return memory_of_step(engine_spec(config), groups, device);
 }
 
 void require_foretold(const RunConfig& config, const RankGroups& groups, Device device,

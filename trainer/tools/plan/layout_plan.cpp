@@ -20,15 +20,27 @@ std::size_t LayoutPlan::most_host_bytes() const {
   return most;
 }
 
+namespace {
+
+// The first of those of a pipeline rank.
+int first_rank_of(const ParallelismConfig& layout, int place) {
+  return place * static_cast<int>(world_size(layout) / layout.pipeline);
+}
+
+}  // namespace
+
 PipelinePlace plan_place(const RunConfig& config, Device device, int place) {
-  const ParallelismConfig& layout = config.parallelism;
-  const std::int64_t ranks_of_place = world_size(layout) / layout.pipeline;
   PipelinePlace planned{.step =
-                            plan_of_rank(config, device, place * static_cast<int>(ranks_of_place))};
+                            plan_of_rank(config, device, first_rank_of(config.parallelism, place))};
   planned.snapshot_bytes = config.checkpoint.async ? snapshot_bytes(planned.step.memory) : 0;
   planned.device_bytes = needed_bytes(config, planned.step.memory, device);
   planned.host_bytes = needed_host_bytes(config, planned.step.memory, device);
   return planned;
+}
+
+std::size_t device_bytes_of_place(const RunConfig& config, Device device, int place) {
+  return needed_bytes(
+      config, memory_of_rank(config, device, first_rank_of(config.parallelism, place)), device);
 }
 
 LayoutPlan plan_layout(const RunConfig& config, Device device) {

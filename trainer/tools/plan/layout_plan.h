@@ -30,6 +30,8 @@ struct LayoutPlan {
 // this machine does not have. Throws ConfigError if the layout is invalid.
 LayoutPlan plan_layout(const RunConfig& config, Device device);
 PipelinePlace plan_place(const RunConfig& config, Device device, int place);
+// PipelinePlace::device_bytes of plan_place, in less time.
+std::size_t device_bytes_of_place(const RunConfig& config, Device device, int place);
 
 // Properties of the model that do not depend on the layout.
 struct ModelPlan {

@@ -11,6 +11,7 @@
 
 #include "trainer/config/rules.h"
 #include "trainer/tools/plan/device/matmul_format.h"
+#include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/run_plan.h"
 #include "trainer/tools/plan/search/layout_bounds.h"
 #include "trainer/tools/plan/search/layouts.h"
@@ -278,7 +279,7 @@ class Search {
   }
 
   double bytes_of(const RunConfig& config, int place) const {
-    return static_cast<double>(plan_place(config, device_, place).device_bytes);
+    return static_cast<double>(device_bytes_of_place(config, device_, place));
   }
 
   // No schedule has more than two rounds of the pipeline in flight.
