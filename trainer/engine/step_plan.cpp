@@ -82,40 +82,46 @@ void require_no_more_memory(Engine& engine, const Arenas& arenas, const MemoryPl
 
 }  // namespace
 
-StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
+namespace {
+
+// Of an engine that plans a step, `finish` (StepPlan&, Engine&, Arenas&) makes the rest of the
+// plan.
+template <class Finish>
+StepPlan walked_step(const EngineSpec& spec, const RankGroups& groups, Device device,
+                     const Finish& finish) {
   StepPlan plan;
   Tally tally;
   Stream stream(device, tally);
   Arenas arenas = planning_arenas(spec, groups, device);
   Engine engine(spec, groups, stream, arenas);
   walk_steps(engine, groups, arenas, tally, plan);
-  require_no_more_memory(engine, arenas, plan.memory);
-  const ModelState& model = engine.model();
-  const PipelineLayout& layout = engine.layout();
-  plan.parameters = parameter_count(model.whole());
-  plan.state_bytes = model.checkpoint_bytes();
-  plan.unique_state_bytes = model.unique_checkpoint_bytes();
-  plan.state = state_bytes(model);
-  plan.stages = layout.stages;
-  plan.pool_of_stage = layout.slots.of_stage;
-  plan.layers_per_stage = layout.layers_per_stage;
+  finish(plan, engine, arenas);
   return plan;
 }
 
-namespace {
-
 MemoryPlan memory_of_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
-  StepPlan plan;
-  Tally tally;
-  Stream stream(device, tally);
-  Arenas arenas = planning_arenas(spec, groups, device);
-  Engine engine(spec, groups, stream, arenas);
-  walk_steps(engine, groups, arenas, tally, plan);
-  if (spec.sample_length > 0) require_no_more_memory(engine, arenas, plan.memory);
-  return plan.memory;
+  const auto check = [&](const StepPlan& plan, Engine& engine, Arenas& arenas) {
+    if (spec.sample_length > 0) require_no_more_memory(engine, arenas, plan.memory);
+  };
+  return walked_step(spec, groups, device, check).memory;
 }
 
 }  // namespace
+
+StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
+  return walked_step(spec, groups, device, [](StepPlan& plan, Engine& engine, Arenas& arenas) {
+    require_no_more_memory(engine, arenas, plan.memory);
+    const ModelState& model = engine.model();
+    const PipelineLayout& layout = engine.layout();
+    plan.parameters = parameter_count(model.whole());
+    plan.state_bytes = model.checkpoint_bytes();
+    plan.unique_state_bytes = model.unique_checkpoint_bytes();
+    plan.state = state_bytes(model);
+    plan.stages = layout.stages;
+    plan.pool_of_stage = layout.slots.of_stage;
+    plan.layers_per_stage = layout.layers_per_stage;
+  });
+}
 
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {
   EnginePlan plan{plan_step(spec, groups, device), {}};

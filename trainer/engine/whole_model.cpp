@@ -34,7 +34,7 @@ class RecentModels {
       return all_.front().second;
     }
     all_.emplace_front(spec, make());
-    parameters_ += size_of_first();
+    parameters_ += size_of(*all_.front().second);
     while (parameters_ > kMostParameters && all_.size() > 1) {
       parameters_ -= size_of(*all_.back().second);
       all_.pop_back();
@@ -49,7 +49,6 @@ class RecentModels {
     for (const Weight& weight : model.params().weights()) count += weight.parts.size();
     return count;
   }
-  std::size_t size_of_first() const { return size_of(*all_.front().second); }
 
   std::list<std::pair<WholeModel::Spec, std::shared_ptr<const WholeModel>>> all_;
   std::size_t parameters_ = 0;
