@@ -70,8 +70,9 @@ def a_rank_lost_in_an_exchange_changes_no_bit(workshop):
     expected, random = alone(workshop), random_of("exchange")
     sections = {"parallelism": {"expert": 2, "data_shard": 2, "pipeline": 2},
                 "elastic": {"memory_interval": 2, "max_restarts": 10}}
-    # Rows that go out, results that come back, products in between, and the same backwards.
-    where = [("all_to_all", 1), ("all_to_all", 2), ("forward", random.randint(2, 60)),
+    # Rows that go out, results that come back, products in between, and the same backwards. A step has
+    # at least 22 places in forward: each fault comes before the next one may.
+    where = [("all_to_all", 1), ("all_to_all", 2), ("forward", random.randint(2, 40)),
              ("all_to_all", random.randint(9, 24)), ("backward", random.randint(2, 60))]
     faults = [Fault(random.choice(["kill", "abort", "throw"]), place, random.randrange(4),
                     2 * number, count=count) for number, (place, count) in enumerate(where, 1)]
