@@ -167,7 +167,7 @@ def agents_are_replaced_and_neither_they_nor_ranks_outlive_a_supervisor_for_long
         check(len(ranks_of(run)) == 1, "the ranks were started again:", events(run, "launch"))
 
         killed = time.monotonic()
-        os.kill(min(ranks(run)), signal.SIGKILL)
+        os.kill(Ledger(run / "flight-recorder" / "rank-00000").pid, signal.SIGKILL)
         wait_until(workshop, lambda: len(events(run, "resume")) == 1, "the run to go on")
         wait_for_steps(workshop, run, 1)
         note(f"new step {time.monotonic() - killed:.1f} s after the death of a rank")
@@ -197,7 +197,7 @@ def agents_are_replaced_and_neither_they_nor_ranks_outlive_a_supervisor_for_long
 def a_lone_rank_that_is_stopped_on_another_machine_is_missed(workshop):
     """By its node's agent: the supervisor, elsewhere, cannot see how the process stands."""
     workshop.corpus()
-    far, heartbeat = Node(workshop.folder, "far"), 2 * PATIENCE
+    far, heartbeat = Node(workshop.folder, "far"), 5 * PATIENCE
     sections = {**RUN, "training": {**RUN["training"], "steps": 60},
                 "elastic": {"heartbeat_timeout_s": heartbeat, "restart_wait_s": 0.5}}
     with cluster_for(workshop, nodes=1, beneath={"n1": far.words}) as cluster:
@@ -213,7 +213,7 @@ def a_lone_rank_that_is_stopped_on_another_machine_is_missed(workshop):
                   run.process.text())
             took = time.monotonic() - stopped
             note(f"started again {took:.1f} s after it was stopped")
-            check(took < heartbeat + 20 * PATIENCE, took)
+            check(took < heartbeat + 30 * PATIENCE, took)
             run.end()
     check(events(workshop / "run", "ended")[0]["verdict"] == "every rank is stopped",
           events(workshop / "run", "ended"))
