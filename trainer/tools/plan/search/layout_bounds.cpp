@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "model/stage/layer_config.h"
 #include "trainer/engine/pipeline_layout.h"
@@ -181,7 +182,11 @@ const StepOps& LayoutBounds::ops_of(const Workload& work) {
                    spec.activation_checkpoint.mode};
   auto known = ops_.find(key);
   if (known == ops_.end()) {
-    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_)).first;
+    StepOps ops = record_step(spec, mesh_shape(p), profile_);
+    // No bound has updates: they have an op for each parameter of each expert.
+    for (PartOps& kind : ops.kinds) kind.update = {};
+    ops.first.update = ops.last.update = {};
+    known = ops_.emplace(key, std::move(ops)).first;
   }
   return known->second;
 }
