@@ -1,6 +1,7 @@
 #include "model/layers/experts.h"
 
-#include <initializer_list>
+#include <unordered_map>
+#include <utility>
 
 #include "model/base/error.h"
 #include "model/ops/activation.h"
@@ -14,21 +15,70 @@ std::int64_t own_count(const ExpertsSpec& spec, const TokenExchange& exchange) {
   return spec.count / ranks;
 }
 
-// A parameter of each of this rank's experts for each of `names`, like `each`, whose name is that
-// of all experts.
-Weight& declare_experts(ParamStore& params, const ExpertsSpec& spec, const TokenExchange& exchange,
-                        std::initializer_list<const char*> names, ParamSpec each) {
-  const std::int64_t count = own_count(spec, exchange), first = exchange.slice().index * count;
-  each.group = ParamGroup::kExperts;
+// The parameters of some of a layer's experts: for each of them one for each of `names`, like
+// `each`, whose name is that of all experts.
+struct ExpertParams {
+  ParamSpec each;
+  std::vector<std::string> names;
+  std::int64_t first = 0, count = 0;  // experts
+  bool operator==(const ExpertParams&) const = default;
+
+  ParamSpecs specs() const;
+};
+
+ParamSpecs ExpertParams::specs() const {
+  ParamSpec spec = each;
   std::vector<ParamSpec> parts;
   parts.reserve(static_cast<std::size_t>(count) * names.size());
   for (std::int64_t e = first; e < first + count; ++e) {
-    for (const char* part : names) {
-      parts.push_back(each);
-      parts.back().name = each.name + "." + std::to_string(e) + "." + part;
+    const std::string expert = each.name + "." + std::to_string(e) + ".";
+    for (const std::string& part : names) {
+      spec.name = expert + part;
+      parts.push_back(spec);
     }
   }
-  return params.declare(std::move(parts));
+  return std::make_shared<const std::vector<ParamSpec>>(std::move(parts));
+}
+
+// What this thread has declared: stores of layouts that are planned one after the other have it in
+// common, and its names take longer than all else of a plan.
+class KnownExperts {
+ public:
+  ParamSpecs specs_of(ExpertParams params) {
+    std::vector<Known>& same_name = known_[params.each.name];
+    for (const Known& one : same_name) {
+      if (one.params == params) return one.specs;
+    }
+    ParamSpecs made = params.specs();
+    count_ += made->size();
+    if (count_ > kMostSpecs) {
+      known_.clear();
+      count_ = made->size();
+    }
+    known_[params.each.name].push_back({std::move(params), made});
+    return made;
+  }
+
+ private:
+  static constexpr std::size_t kMostSpecs = 250'000;  // tens of megabytes
+  struct Known {
+    ExpertParams params;
+    ParamSpecs specs;
+  };
+  std::unordered_map<std::string, std::vector<Known>> known_;
+  std::size_t count_ = 0;
+};
+
+// `each` for each of `names` and each of this rank's experts.
+Weight& declare_experts(ParamStore& params, const ExpertsSpec& spec, const TokenExchange& exchange,
+                        std::vector<std::string> names, ParamSpec each) {
+  thread_local KnownExperts known;
+  const std::int64_t count = own_count(spec, exchange);
+  each.group = ParamGroup::kExperts;
+  return params.declare(known.specs_of({.each = std::move(each),
+                                        .names = std::move(names),
+                                        .first = exchange.slice().index * count,
+                                        .count = count}));
 }
 
 GroupedLinear declare_up(ParamStore& params, const std::string& name, const ExpertsSpec& spec,

@@ -10,6 +10,7 @@ namespace trireme {
 struct Slice {
   int index = 0;
   int count = 1;
+  bool operator==(const Slice&) const = default;
 };
 
 // How one logical parameter is sharded along dimension `dim`; this rank has shard `slice`.
@@ -22,6 +23,7 @@ struct Cut {
   // The padded extent, a multiple of slice.count, if larger than the logical one. Padding exists in
   // memory only.
   std::int64_t padded = 0;
+  bool operator==(const Cut&) const = default;
 };
 
 // A parameter that is replicated on all ranks.

@@ -31,6 +31,21 @@ Shape joined_shape(const std::vector<Param>& parts) {
   return shape;
 }
 
+// As slice, of a flat tensor that has them, in less time.
+Tensor range_of(const Tensor& flat, std::int64_t first, std::int64_t n) {
+  Tensor range = flat;
+  range.data += static_cast<std::size_t>(first) * size_of(flat.dtype);
+  range.shape[0] = n;
+  return range;
+}
+
+// A parameter's box in flat elements, of which the first is the store's element `begin`; they
+// contain it.
+Tensor box_in(const Tensor& flat, const Param& param, std::int64_t begin) {
+  const auto at = static_cast<std::size_t>(param.offset - begin);
+  return {flat.data + at * size_of(flat.dtype), flat.dtype, param.box.extent, flat.device};
+}
+
 // Where a parameter's box, and its elements from `first` on, are in the whole.
 ops::Strided place_of(const Param& param, std::int64_t first) {
   const Shape& shape = param.spec.shape;
@@ -71,17 +86,21 @@ int ParamStore::unit_of(ParamGroup group) {
   return units_[begun_].experts;
 }
 
-Weight& ParamStore::declare(std::vector<ParamSpec> parts) {
-  Weight& weight = weights_.emplace_back();
-  weight.unit = unit_of(parts.front().group);
-  for (ParamSpec& spec : parts) {
+Weight& ParamStore::declare(ParamSpecs parts) {
+  Weight& weight = weights_.emplace_back(Weight{.specs = std::move(parts)});
+  const std::vector<ParamSpec>& specs = *weight.specs;
+  weight.unit = unit_of(specs.front().group);
+  weight.parts.reserve(specs.size());
+  for (const ParamSpec& spec : specs) {
     const int rank = spec.shape.rank();
     require(rank == 1 || rank == 2, "parameter ", spec.name, " has rank ", rank);
-    require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &parts.back()), "parameter ",
+    require(spec.cut.padded == 0 || (spec.cut.dim == 0 && &spec == &specs.back()), "parameter ",
             spec.name, " has padding outside the last rows of its weight");
-    Param param{.spec = std::move(spec), .box = {}};
-    param.box = placement(param.spec.shape, param.spec.cut);
-    weight.parts.push_back(std::move(param));
+    const ParamSpec* const before = weight.parts.empty() ? nullptr : &weight.parts.back().spec;
+    const bool is_placed = before && before->shape == spec.shape && before->cut == spec.cut;
+    weight.parts.push_back(
+        {.spec = spec,
+         .box = is_placed ? weight.parts.back().box : placement(spec.shape, spec.cut)});
   }
   return weight;
 }
@@ -217,10 +236,7 @@ void ParamStore::allocate(Places places, DType compute, const Sharing& sharing) 
   }
   if (!sharing.masters) {
     for (Weight& weight : weights_) {
-      for (Param& param : weight.parts) {
-        const Shape shape = param.box.extent;
-        param.master = masters_.slice(param.offset, shape.count()).reshaped(shape);
-      }
+      for (Param& param : weight.parts) param.master = box_in(masters_, param, 0);
     }
   }
   list_shards();
@@ -234,10 +250,7 @@ void ParamStore::place_values(int unit, Tensor at) {
     Weight& weight = *placed;
     const Shape joined = joined_shape(weight.parts);
     weight.value = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
-    for (Param& param : weight.parts) {
-      const Shape shape = param.box.extent;
-      param.value = at.slice(param.offset - begin, shape.count()).reshaped(shape);
-    }
+    for (Param& param : weight.parts) param.value = box_in(at, param, begin);
     for (Apart& apart : apart_) {
       if (apart.of == &weight) apart.weight.value = weight.value;
     }
@@ -252,10 +265,7 @@ void ParamStore::place_gradients(int unit, Tensor at) {
     Weight& weight = *placed;
     const Shape joined = joined_shape(weight.parts);
     weight.grad = at.slice(weight.parts.front().offset - begin, joined.count()).reshaped(joined);
-    for (Param& param : weight.parts) {
-      const Shape shape = param.box.extent;
-      param.grad = at.slice(param.offset - begin, shape.count()).reshaped(shape);
-    }
+    for (Param& param : weight.parts) param.grad = box_in(at, param, begin);
   }
 }
 
@@ -279,6 +289,9 @@ Tensor ParamStore::own_part(const Tensor& flat, const Bucket& bucket, bool share
 
 void ParamStore::list_shards() {
   shards_.clear();
+  std::size_t most = 0;
+  for (const Weight& weight : weights_) most += weight.parts.size();
+  shards_.reserve(most);
   for (const Weight& weight : weights_) {
     const Unit& unit = units_[static_cast<std::size_t>(weight.unit)];
     const Bucket& bucket = buckets_[static_cast<std::size_t>(unit.bucket)];
@@ -289,9 +302,10 @@ void ParamStore::list_shards() {
           std::min(param.offset + param.box.extent.count(), begin + bucket.part);
       if (from >= to) continue;
       const auto range = [&](const Tensor& flat, bool shared) {
-        return flat.slice(shared ? bucket.own + from - begin : from, to - from);
+        return range_of(flat, shared ? bucket.own + from - begin : from, to - from);
       };
       ParamShard& shard = shards_.emplace_back();
+      shard.weight = &weight;
       shard.param = &param;
       shard.first = from - param.offset;
       shard.in_unit = from - unit.begin;

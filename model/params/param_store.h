@@ -1,7 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/params/cut.h"
@@ -28,11 +30,14 @@ struct ParamSpec {
   ParamGroup group = ParamGroup::kDense;
   // State that layers read in float32 and no optimizer updates: its gradient is zero.
   bool is_buffer = false;
+  bool operator==(const ParamSpec&) const = default;
 };
+// Of a weight's parts. Stores that declare the same weight may share them.
+using ParamSpecs = std::shared_ptr<const std::vector<ParamSpec>>;
 
 // The tensors are the box `box` of the logical tensor, without padding.
 struct Param {
-  ParamSpec spec;
+  const ParamSpec& spec;    // in Weight::specs
   Box box;                  // of the logical tensor, on this rank
   std::int64_t offset = 0;  // of its first element in the store's flat buffers
   // Empty if sharded and not present.
@@ -45,12 +50,15 @@ struct Param {
   bool is_primary_replica() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
 };
 
+struct Weight;
+
 // Consecutive elements of a parameter's box, in row-major order, that this rank owns: it updates
 // them and writes them to checkpoints. Value, master and gradient are views of the store's buffers
 // (no gradient for inference); the optimizer allocates the states, which may be bfloat16, and the
 // average.
 struct ParamShard : UpdateTensors {
-  Tensor average = {};  // exponential average of the master, in its dtype; empty: none
+  Tensor average = {};             // exponential average of the master, in its dtype; empty: none
+  const Weight* weight = nullptr;  // `param` is one of its parts
   const Param* param = nullptr;
   std::int64_t first = 0;    // offset in the box
   std::int64_t in_unit = 0;  // offset in the unit
@@ -62,7 +70,8 @@ struct ParamShard : UpdateTensors {
 // One parameter, or several stored contiguously whose rows are used by a single matrix product
 // (query, key and value; gate and up).
 struct Weight {
-  std::vector<Param> parts;
+  ParamSpecs specs = {};  // of the parts
+  std::vector<Param> parts = {};
   int unit = 0;
   Tensor value = {};  // all parts concatenated along dimension 0, with padding
   Tensor grad = {};
@@ -131,7 +140,10 @@ class ParamStore {
   // Layers declare their weights at construction; references stay valid. Only the rows of a
   // weight's last part may be padded. Padding is always zero. Experts have a unit of their own
   // next to the unit begun last, and the parts of their weights are equal in size.
-  Weight& declare(std::vector<ParamSpec> parts);
+  Weight& declare(ParamSpecs parts);
+  Weight& declare(std::vector<ParamSpec> parts) {
+    return declare(std::make_shared<const std::vector<ParamSpec>>(std::move(parts)));
+  }
   Weight& declare(ParamSpec spec) { return declare(std::vector<ParamSpec>{std::move(spec)}); }
 
   struct Places {

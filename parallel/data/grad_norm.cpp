@@ -8,11 +8,18 @@ namespace trireme {
 GradNorm::GradNorm(const ParamStore& held, const NormChunks& places, const Ranks& ranks,
                    Arena& workspace)
     : ranks_(ranks.model) {
+  const Weight* experts = nullptr;
+  NormChunks::Place of_experts;  // of the first of them
   for (const ParamShard& shard : held.shards()) {
     const Param& param = *shard.param;
     const bool is_dense = param.spec.group == ParamGroup::kDense;
     if (!param.is_primary_replica() || (is_dense && !ranks.is_primary_of_dense)) continue;
-    const NormChunks::Place& place = places.of(param);
+    if (!is_dense && shard.weight != experts) {
+      experts = shard.weight;
+      of_experts = places.of(experts->parts.front());
+    }
+    const NormChunks::Place place =
+        is_dense ? places.of(param) : NormChunks::of_expert(param, *experts, of_experts);
     const std::int64_t at = shard.first - place.from;
     const std::int64_t first = place.first + at / place.chunk, into = at % place.chunk;
     if (!runs_.empty()) {

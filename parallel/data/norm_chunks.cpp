@@ -26,6 +26,14 @@ NormChunks::NormChunks(const ParamStore& whole, Slice tensor) : tensor_(tensor) 
   }
 }
 
+NormChunks::Place NormChunks::of_expert(const Param& param, const Weight& weight,
+                                        const Place& front) {
+  const std::int64_t index = &param - weight.parts.data();
+  return {.chunk = front.chunk,
+          .first = front.first + index * (param.box.extent.count() / front.chunk),
+          .from = front.from};
+}
+
 // Chunks are those of the unit.
 void NormChunks::add_dense(const Weight& weight, const ParamStore::Unit& unit) {
   const std::int64_t own = total_ + (unit.end - unit.begin) / ops::kNormChunk * tensor_.index;

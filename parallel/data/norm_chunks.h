@@ -22,6 +22,9 @@ class NormChunks {
   NormChunks(const ParamStore& whole, Slice tensor);
 
   const Place& of(const Param& param) const { return places_.at(param.spec.name); }
+  // The same, of a part of experts' `weight` of which `front` is the place of the first part: those
+  // of a rank are consecutive in `whole` too.
+  static Place of_expert(const Param& param, const Weight& weight, const Place& front);
   std::int64_t total() const { return total_; }
 
  private:

@@ -50,11 +50,11 @@ void ShardedOptimizer::take_states(DType accumulator, Arena& arena) {
     std::int64_t size = 0;
     for (const ParamShard* shard : state.shards) size += rounded(shard->count());
     state.flat = arena.take({size}, state.flat.dtype);
-    std::int64_t at = 0;
+    Tensor own = state.flat;
     for (ParamShard* shard : state.shards) {
-      Tensor& own = state.index == State::kAverage ? shard->average : shard->state.at(state.index);
-      own = state.flat.slice(at, shard->count());
-      at += rounded(shard->count());
+      own.shape[0] = shard->count();
+      (state.index == State::kAverage ? shard->average : shard->state.at(state.index)) = own;
+      own.data += static_cast<std::size_t>(rounded(own.shape[0])) * size_of(own.dtype);
     }
   }
 }

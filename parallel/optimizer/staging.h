@@ -56,6 +56,7 @@ void each_part(const UpdateStep& step, const ParamShard& shard, std::int64_t len
   Staging* const staging = step.staging;
   if (staging) length = std::min(length, staging->piece());
   const std::int64_t count = shard.count();
+  if (!staging && count > 0 && into % length + count <= length) return body(shard);
   for (std::int64_t at = 0, n = 0; at < count; at += n) {
     n = std::min(length - (into + at) % length, count - at);
     const ParamShard part = shard.slice(at, n);

@@ -82,6 +82,13 @@ void Pipeline::follow(std::size_t schedule) {
   followed_ = schedule;
 }
 
+void Pipeline::leave_out_repeats() {
+  for (auto& [training, evaluation] : plans_) {
+    training = without_repeats(training);
+    evaluation = without_repeats(evaluation);
+  }
+}
+
 void Pipeline::run(Stream& stream, const Load& load, const OnLoss& on_loss) {
   walk(stream, plans_[followed_].training, {load, on_loss, true});
 }

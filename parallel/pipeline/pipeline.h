@@ -54,6 +54,10 @@ class Pipeline {
   // Selects the schedule at this index; initially the last.
   void follow(std::size_t schedule);
 
+  // For plans of memory alone: from here on run() and evaluate() leave out micro-batches that take
+  // no other memory than an earlier one (without_repeats). Their gradients are never complete.
+  void leave_out_repeats();
+
   // Runs one step; the gradients of all micro-batches accumulate in the stages' parameter stores.
   void run(Stream& stream, const Load& load, const OnLoss& on_loss);
   // Runs the forwards only, in at most the same memory.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -111,6 +113,33 @@ RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const
     step.slot = slot_of_stage.at(step.action.stage);
   }
   return plans;
+}
+
+RankPlan without_repeats(const RankPlan& plan) {
+  // By stage and micro-batch: of each step what its memory depends on.
+  std::map<std::pair<int, int>, std::vector<int>> steps_of;
+  std::set<std::pair<int, Action::Kind>> begun;
+  for (const RankPlan::Step& step : plan.steps) {
+    const Action& action = step.action;
+    int code = static_cast<int>(action.kind);
+    for (const bool one :
+         {begun.insert({action.stage, action.kind}).second, step.inbox >= 0, step.outbox >= 0,
+          step.own_reader_inbox >= 0, step.forward_inbox >= 0, step.split_inbox >= 0}) {
+      code = 2 * code + (one ? 1 : 0);
+    }
+    steps_of[{action.stage, action.micro_batch}].push_back(code);
+  }
+  std::set<std::pair<int, int>> left;
+  std::set<std::pair<int, std::vector<int>>> known;
+  for (const auto& [which, steps] : steps_of) {
+    if (known.emplace(which.first, steps).second) left.insert(which);
+  }
+  RankPlan without{.steps = {}, .inboxes = plan.inboxes, .outboxes = plan.outboxes};
+  std::copy_if(plan.steps.begin(), plan.steps.end(), std::back_inserter(without.steps),
+               [&](const RankPlan::Step& step) {
+                 return left.contains({step.action.stage, step.action.micro_batch});
+               });
+  return without;
 }
 
 }  // namespace trireme

@@ -40,4 +40,9 @@ struct RankPlans {
 // Receives start `receive_ahead` actions before their reader. The schedule has passed the checker.
 RankPlans plan_rank(const Schedule& schedule, int rank, int receive_ahead, const SlotPools& pools);
 
+// The steps without those of micro-batches that take the memory of an earlier one in their stage.
+// What a step takes depends on its kind and on which boxes it has, not on their numbers nor on its
+// slot; and the first step of a kind may replace gradients to which the others add.
+RankPlan without_repeats(const RankPlan& plan);
+
 }  // namespace trireme

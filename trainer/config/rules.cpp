@@ -87,6 +87,18 @@ void check_stages(const LoadedConfig& loaded, Complaints& complaints, Purpose pu
 
 }  // namespace
 
+void check_rules_of_run(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  model_rules(loaded, complaints, purpose);
+  checkpoint_rules(loaded, complaints, purpose);
+}
+
+void check_rules_of_layout(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
+  training_rules(loaded, complaints, purpose);
+  if (purpose != Purpose::kInference) data_rules(loaded, complaints, purpose);
+  layout_rules(loaded, complaints, purpose);
+  if (complaints.empty()) check_stages(loaded, complaints, purpose);
+}
+
 void check_rules(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose) {
   model_rules(loaded, complaints, purpose);
   training_rules(loaded, complaints, purpose);

@@ -15,6 +15,12 @@ enum class Purpose : std::uint8_t { kTraining, kPlanning, kInference };
 void check_rules(const LoadedConfig& loaded, Complaints& complaints,
                  Purpose purpose = Purpose::kTraining);
 
+// The same in two parts, for many layouts of one run: the rules without keys of [parallelism] and
+// [activation_checkpoint] and without training.local_batch_size; and, of a config that holds those,
+// all others.
+void check_rules_of_run(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose);
+void check_rules_of_layout(const LoadedConfig& loaded, Complaints& complaints, Purpose purpose);
+
 // Base class of the rules of each subject. A rule is a call of check() in the file of its subject.
 class RuleCheck {
  public:

@@ -23,6 +23,8 @@ class Engine {
   // From here on steps have so many micro-batches of this rank: spec().micro_batches, which is the
   // default, or one of spec().fewer_micro_batches. All ranks change in the same step.
   void take_micro_batches(std::int64_t count) { runner_.take_micro_batches(count); }
+  // StepRunner's.
+  void leave_out_repeats() { runner_.leave_out_repeats(); }
   // The step's inputs: this rank's micro-batches, one after the other, to be filled in.
   data::TokenBatch batch() { return inputs_.batch(runner_.micro_batches()); }
   // The global numbers of this rank's micro-batches in the step.

@@ -84,32 +84,35 @@ void require_no_more_memory(Engine& engine, const Arenas& arenas, const MemoryPl
 
 namespace {
 
+enum class MicroBatchesWalked : std::uint8_t { kAll, kWithoutRepeats };
+
 // Of an engine that plans a step, `finish` (StepPlan&, Engine&, Arenas&) makes the rest of the
 // plan.
 template <class Finish>
 StepPlan walked_step(const EngineSpec& spec, const RankGroups& groups, Device device,
-                     const Finish& finish) {
+                     MicroBatchesWalked walked, const Finish& finish) {
   StepPlan plan;
   Tally tally;
   Stream stream(device, tally);
   Arenas arenas = planning_arenas(spec, groups, device);
   Engine engine(spec, groups, stream, arenas);
+  if (walked == MicroBatchesWalked::kWithoutRepeats) engine.leave_out_repeats();
   walk_steps(engine, groups, arenas, tally, plan);
   finish(plan, engine, arenas);
   return plan;
 }
 
 MemoryPlan memory_of_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
-  const auto check = [&](const StepPlan& plan, Engine& engine, Arenas& arenas) {
-    if (spec.sample_length > 0) require_no_more_memory(engine, arenas, plan.memory);
+  const auto check = [](const StepPlan& plan, Engine& engine, Arenas& arenas) {
+    require_no_more_memory(engine, arenas, plan.memory);
   };
-  return walked_step(spec, groups, device, check).memory;
+  return walked_step(spec, groups, device, MicroBatchesWalked::kWithoutRepeats, check).memory;
 }
 
 }  // namespace
 
 StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device device) {
-  return walked_step(spec, groups, device, [](StepPlan& plan, Engine& engine, Arenas& arenas) {
+  const auto finish = [](StepPlan& plan, Engine& engine, Arenas& arenas) {
     require_no_more_memory(engine, arenas, plan.memory);
     const ModelState& model = engine.model();
     const PipelineLayout& layout = engine.layout();
@@ -120,7 +123,8 @@ StepPlan plan_step(const EngineSpec& spec, const RankGroups& groups, Device devi
     plan.stages = layout.stages;
     plan.pool_of_stage = layout.slots.of_stage;
     plan.layers_per_stage = layout.layers_per_stage;
-  });
+  };
+  return walked_step(spec, groups, device, MicroBatchesWalked::kAll, finish);
 }
 
 EnginePlan plan_engine(const EngineSpec& spec, const RankGroups& groups, Device device) {

@@ -39,8 +39,8 @@ MemoryPlan plan_memory(const RunConfig& config, const RankGroups& groups, Device
 // are settled; `device` may be an imagined GPU. Throws ConfigError if the layout is impossible.
 StepPlan plan_of_rank(const RunConfig& config, Device device, int rank);
 
-// The memory of plan_of_rank's plan, in less time: without the rest of it, and without a check that
-// evaluations take no more.
+// The memory of plan_of_rank's plan, in less time: without the rest of it, and without
+// micro-batches that take the memory of others.
 MemoryPlan memory_of_rank(const RunConfig& config, Device device, int rank);
 
 // Throws Error with the classes that differ unless plan_of_rank foretells `plan`, which a rank in

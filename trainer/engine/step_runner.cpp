@@ -59,6 +59,10 @@ void StepRunner::take_micro_batches(std::int64_t count) {
   pipeline_.follow(followed_);
 }
 
+void StepRunner::leave_out_repeats() {
+  if (!window_) pipeline_.leave_out_repeats();
+}
+
 // Before the first receive, behind which nothing may be allocated.
 void StepRunner::prepare() {
   if (has_peers_) ops::prepare_gemm(stream_, largest_gradient_);

@@ -35,6 +35,9 @@ class StepRunner {
   std::int64_t micro_batches() const { return in_step_; }
   const Schedule& schedule() const { return layout_.schedules[followed_]; }
 
+  // Pipeline's, if no activations are offloaded: their copies depend on what was there before.
+  void leave_out_repeats();
+
   // Receives the pipeline's events in training and evaluation; may be null.
   void observe(PipelineObserver* observer) { parts_.progress.pass_on_to(observer); }
 

@@ -80,5 +80,43 @@ TEST(SharedPlans, plans_do_not_depend_on_what_was_planned_before) {
   EXPECT_EQ(compared, 120);
 }
 
+// Its walk leaves out micro-batches that take the memory of others.
+TEST(SharedPlans, memory_alone_is_that_of_whole_plans) {
+  using Change = void (*)(RunConfig&);
+  const std::vector<Change> changes{
+      [](RunConfig&) {},
+      [](RunConfig& c) { c.training.dtype = "float32"; },
+      [](RunConfig& c) { c.job.reproducible = true; },
+      [](RunConfig& c) { c.activation_checkpoint.offload = true; },
+      [](RunConfig& c) { c.optimizer.offload = true; },
+      [](RunConfig& c) { c.training.dropout.residual = c.training.dropout.embedding = 0.1; },
+      [](RunConfig& c) { c.data.document_mask = true; },
+      [](RunConfig& c) {
+        c.training.rampup_batch_size = {{1, 16}, {5, 64}};
+      }};
+  std::mt19937_64 draw(seed_of_draw());
+  int compared = 0;
+  for (const Change change : changes) {
+    LoadedConfig loaded = model_with_experts(/*is_tied=*/draw() % 2 == 0);
+    loaded.config.training.global_batch_size = 64;
+    change(loaded.config);
+    std::vector<RunConfig> layouts;
+    each_layout(loaded.config, 16, 8, [&](const RunConfig& layout) { layouts.push_back(layout); });
+    std::shuffle(layouts.begin(), layouts.end(), draw);
+    for (int left = 20; const RunConfig& layout : layouts) {
+      if (!can_be_planned(loaded, layout)) continue;
+      if (left-- == 0) break;
+      const ParallelismConfig& p = layout.parallelism;
+      const auto place = static_cast<int>(draw() % static_cast<std::uint64_t>(p.pipeline));
+      const int rank = place * static_cast<int>(16 / p.pipeline);
+      const MemoryPlan whole = plan_of_rank(layout, imagined_gpu(), rank).memory,
+                       alone = memory_of_rank(layout, imagined_gpu(), rank);
+      ASSERT_TRUE(alone == whole) << layout_text(p) << ": " << differences(whole, alone);
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 160);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "model/stage/layer_config.h"
 #include "trainer/engine/pipeline_layout.h"
@@ -76,7 +77,8 @@ LayoutBounds::LayoutBounds(const RunConfig& config, const DeviceProfile& profile
       model_(plan_model(config)),
       theory_(state_theory(config, static_cast<double>(model_.checkpoint_bytes) /
                                        static_cast<double>(model_.parameters))),
-      embedding_(static_cast<double>(config.model.vocab_size * config.model.hidden_size)) {
+      embedding_(static_cast<double>(config.model.vocab_size * config.model.hidden_size)),
+      all_(parameters_of(config.model)) {
   if (device.is_cuda() && config.optimizer.offload) theory_.optimizer = 0;
   const std::vector<LayerConfig> layers = layer_configs(config.model);
   std::vector<LayerConfig> known;
@@ -109,8 +111,7 @@ double LayoutBounds::state_bytes(const Parameters& parameters,
 }
 
 double LayoutBounds::state_bytes(const RunConfig& layout) const {
-  return state_bytes(parameters_of(config_.model), layout.parallelism) /
-         static_cast<double>(layout.parallelism.pipeline);
+  return state_bytes(all_, layout.parallelism) / static_cast<double>(layout.parallelism.pipeline);
 }
 
 // All matmuls and all attention at the rates that the largest reach.
@@ -181,7 +182,11 @@ const StepOps& LayoutBounds::ops_of(const Workload& work) {
                    spec.activation_checkpoint.mode};
   auto known = ops_.find(key);
   if (known == ops_.end()) {
-    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_)).first;
+    StepOps ops = record_step(spec, mesh_shape(p), profile_);
+    // No bound has updates: they have an op for each parameter of each expert.
+    for (PartOps& kind : ops.kinds) kind.update = {};
+    ops.first.update = ops.last.update = {};
+    known = ops_.emplace(key, std::move(ops)).first;
   }
   return known->second;
 }

@@ -90,6 +90,7 @@ class LayoutBounds {
   std::vector<std::size_t> kind_of_;  // by layer, as StepOps::kind_of
   std::vector<Parameters> kinds_;
   double embedding_ = 0;  // parameters of the first stage's table
+  const Parameters all_;
   std::map<OpsKey, StepOps> ops_;
   std::map<std::int64_t, StageDivision> divisions_;
   using ScheduleKey = std::tuple<const NamedSchedule*, int, int, int>;

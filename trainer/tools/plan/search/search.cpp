@@ -28,6 +28,7 @@ struct Family {
   std::int64_t members = 0;
   double seconds = 0;      // lower bound by its layers, and by those of less recomputation
   std::uint32_t less = 0;  // the family with less recomputation, or itself
+  bool is_valid = false;   // found when it is examined
 
   LayoutShape shape() const { return shape_of(parallelism); }
 };
@@ -62,7 +63,12 @@ class Search {
         device_(device),
         expert_imbalance_(expert_imbalance),
         available_(usable_bytes(profile, device, ranks)),
-        bounds_(loaded.config, profile, device, expert_imbalance) {}
+        bounds_(loaded.config, profile, device, expert_imbalance),
+        checked_{.config = loaded.config, .source = loaded.source, .origins = {}} {
+    Complaints complaints;
+    check_rules_of_run(checked_, complaints, Purpose::kPlanning);
+    run_is_valid_ = complaints.empty();
+  }
 
   SearchResult run() {
     result_.data_ranks_left = each_family(loaded_.config, ranks_, node(),
@@ -114,10 +120,11 @@ class Search {
     return config;
   }
 
-  std::string complaints_of(const RunConfig& config) const {
+  std::string complaints_of(const RunConfig& config) {
     Complaints complaints;
-    check_rules({.config = config, .source = loaded_.source, .origins = {}}, complaints,
-                Purpose::kPlanning);
+    checked_.config = config;
+    const auto check = run_is_valid_ ? check_rules_of_layout : check_rules;
+    check(checked_, complaints, Purpose::kPlanning);
     return complaints.empty() ? "" : complaints.text(loaded_.source);
   }
 
@@ -149,13 +156,16 @@ class Search {
 
   // Some rules need replicas, and no rule needs both replicas and shards.
   void examine(const Candidate& candidate) {
-    const Family& family = families_[candidate.family];
+    Family& family = families_[candidate.family];
     const RunConfig config = config_of(family);
-    RunConfig replicated = config;
-    std::swap(replicated.parallelism.data_shard, replicated.parallelism.data_replicate);
-    if (!complaints_of(replicated).empty() && !is_valid(config)) {
-      result_.rejected.not_valid += family.members;
-      return;
+    if (!family.is_valid) {
+      RunConfig replicated = config;
+      std::swap(replicated.parallelism.data_shard, replicated.parallelism.data_replicate);
+      if (!complaints_of(replicated).empty() && !is_valid(config)) {
+        result_.rejected.not_valid += family.members;
+        return;
+      }
+      family.is_valid = true;
     }
     if (known_.has_smaller_family(config)) {
       result_.rejected.too_large += family.members;
@@ -241,13 +251,15 @@ class Search {
       return;
     }
     // The first pipeline rank holds the most micro-batches in flight.
-    const double least = bytes_of(with_few_micro_batches(config), 0);
+    const RunConfig few = with_few_micro_batches(config);
+    const double least = bytes_of(few, 0);
     if (least > available_) {
       known_.add(config);
       return too_large(least);
     }
-    double most = 0;
-    for (int place = 0; place < config.parallelism.pipeline; ++place) {
+    const bool has_few = few.training.global_batch_size == config.training.global_batch_size;
+    double most = has_few ? least : 0;
+    for (int place = has_few ? 1 : 0; place < config.parallelism.pipeline; ++place) {
       most = std::max(most, bytes_of(config, place));
       if (most > available_) return too_large(most);
     }
@@ -316,6 +328,8 @@ class Search {
   double expert_imbalance_;
   double available_;
   LayoutBounds bounds_;
+  LoadedConfig checked_;  // its config is that of the layout checked last
+  bool run_is_valid_ = false;
   std::vector<Family> families_;
   std::set<LayoutShape> shapes_;
   std::priority_queue<Candidate> candidates_;
