@@ -40,7 +40,7 @@ Workload small(const MeshShape& mesh, int zero = 1) {
   model.vocab_size = 128;
   model.hidden_size = 256;
   model.intermediate_size = 1024;
-  model.num_hidden_layers = 4;
+  model.num_hidden_layers = 8;
   model.num_attention_heads = model.num_key_value_heads = 8;
   model.head_dim = 32;
   spec.training.seq_len = 256;

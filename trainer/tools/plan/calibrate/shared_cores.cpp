@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// A core's speed changes with what others do: each round measures everything once.
+// A core's speed changes: each round measures everything, relative to a product in this round.
 constexpr int kRounds = 8;
 // Products between two meetings of the ranks.
 constexpr std::array kProducts{1, 8, 64};
@@ -102,7 +102,7 @@ class GroupMessages {
   const Memory memory_;
 };
 
-// Seconds by round.
+// By round.
 using Samples = std::vector<double>;
 
 class GroupCalibration {
@@ -140,14 +140,16 @@ class GroupCalibration {
   }
   // Of messages over computation alone, for the length of samples.
   static constexpr double kOverhead = 1.5;
+  // Computation with a message, over one product.
   template <class Message>
   double between(int products, const Message& message) {
-    return stopwatch_.sample_together(
+    const double seconds = stopwatch_.sample_together(
         [&] {
           compute_(stream_, products);
           message();
         },
         stopwatch_.calls_of(kOverhead * products * product_));
+    return seconds / alone_.back();
   }
   SharedCores result() const;
 
@@ -157,18 +159,19 @@ class GroupCalibration {
   CpuWork compute_;
   GroupMessages large_, small_;
   double product_ = 0;
-  Samples alone_;
+  Samples alone_;  // seconds of a product
   std::array<Samples, kProducts.size()> met_;
   std::array<Samples, kMeasuredCollectives.size()> large_sent_, small_sent_;
 };
 
 SharedCores GroupCalibration::result() const {
   const double product = middle_mean(alone_);
+  const auto seconds = [&](const Samples& samples) { return product * middle_mean(samples); };
   std::vector<Measurement<2>> met;
   for (std::size_t i = 0; i < kProducts.size(); ++i) {
     const double computing = kProducts[i] * product;
     met.push_back(
-        {.seconds = middle_mean(met_[i]), .known = computing, .parts = {1, std::sqrt(computing)}});
+        {.seconds = seconds(met_[i]), .known = computing, .parts = {1, std::sqrt(computing)}});
   }
   const auto [meeting, waiting] = least_squares(met);
   SharedCores found{.ranks = group_.size(), .waiting = waiting, .meeting = meeting};
@@ -180,8 +183,8 @@ SharedCores GroupCalibration::result() const {
     constexpr double kFastest = 20e9;  // bytes/s: a copy in a core's cache
     const double few = small_.sent(kMeasuredCollectives[i]),
                  more = large_.sent(kMeasuredCollectives[i]) - few;
-    const double little = middle_mean(small_sent_[i]);
-    const double longer = std::max(middle_mean(large_sent_[i]) - little, more / kFastest);
+    const double little = seconds(small_sent_[i]);
+    const double longer = std::max(seconds(large_sent_[i]) - little, more / kFastest);
     messages[i]->rate = more / longer;
     messages[i]->latency = std::max(little - before - few / messages[i]->rate, 0.0);
   }
