@@ -82,7 +82,8 @@ class LayoutBounds {
   double fastest() const { return profile_.pace(1); }  // of a rank while all others wait
 
   const RunConfig& config_;
-  const DeviceProfile& profile_;
+  const DeviceProfile profile_;  // without waits for the last of ranks, which a family's members do
+                                 // not have in common
   Device device_;
   double expert_imbalance_;
   ModelPlan model_;
