@@ -79,7 +79,8 @@ class GroupedLinear {
       }
       if (!bias_) continue;
       const Gradient of_bias = gradient(*bias_, groups.first_rank + r);
-      ops::grouped_bias_backward(ctx.stream, of_bias.sum, dy, weights, starts, of_bias.accumulate);
+      ops::grouped_bias_backward(ctx.stream, of_bias.sum, dy, weights, starts, of_bias.accumulate,
+                                 groups.ranks);
     }
   }
   Weight& weight_;

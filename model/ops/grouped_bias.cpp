@@ -40,7 +40,7 @@ void grouped_bias(Stream& stream, Tensor y, Tensor bias, Tensor starts) {
 }
 
 void grouped_bias_backward(Stream& stream, Tensor dbias, Tensor dy, const RowWeights& weights,
-                           Tensor starts, Accumulate accumulate) {
+                           Tensor starts, Accumulate accumulate, std::int64_t calls) {
   const DType sums = accumulator_of(dy.dtype);
   require_count("grouped_bias_backward: dbias", dbias,
                 groups_in("grouped_bias_backward", starts) * dy.width(), sums);
@@ -53,8 +53,9 @@ void grouped_bias_backward(Stream& stream, Tensor dbias, Tensor dy, const RowWei
   }
   if (dbias.count() == 0) return;
   const Tensor before = accumulate == Accumulate::kAdd ? dbias : Tensor{};
+  const auto share = [&](const Tensor& of) { return of ? of.slice(0, of.count() / calls) : of; };
   record_memory(stream, "grouped_bias_backward",
-                {dy, weights.weights, weights.pairs, dbias, before});
+                {share(dy), share(weights.weights), share(weights.pairs), dbias, before});
   TRIREME_DISPATCH(stream, grouped_bias_backward(stream, dbias, dy, weights, starts, accumulate));
 }
 

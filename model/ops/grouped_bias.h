@@ -18,9 +18,10 @@ struct RowWeights {
 };
 
 // dbias [groups, width] = or += the sum of weight * dy over the rows of each group, in the
-// accumulator dtype; dy [rows, width]. An empty group's sum is zero.
+// accumulator dtype; dy [rows, width]. An empty group's sum is zero. `calls`: how many divide dy's
+// rows among them, of which a planning stream records an equal share each.
 void grouped_bias_backward(Stream&, Tensor dbias, Tensor dy, const RowWeights& weights,
-                           Tensor starts, Accumulate accumulate);
+                           Tensor starts, Accumulate accumulate, std::int64_t calls = 1);
 
 // What the biases add to the gradient of weights: dweights [pairs] += at each row's pair, or
 // without pairs at the row, the dot product of the row of dy, without weights, with the bias of its

@@ -203,6 +203,26 @@ TEST(StepOps, have_the_messages_of_the_step) {
   }
 }
 
+// The gradients of experts' biases are summed for each expert rank's rows by itself.
+TEST(StepOps, of_biases_of_divided_experts_read_every_row_once) {
+  EngineSpec spec = unpadded("gpt_oss");
+  spec.model.num_experts = 8;
+  spec.micro_batches = 1;
+  const auto read = [&](std::int64_t ranks) {
+    const MeshShape mesh{.data_shard = ranks, .expert = ranks};
+    spec.parallelism.expert = ranks;
+    double bytes = 0;
+    for (const PlannedOp& op : record_step(spec, mesh).block().backward) {
+      if (op.name == std::string_view("grouped_bias_backward")) bytes += op.bytes;
+    }
+    return bytes;
+  };
+  EXPECT_GT(read(1), 0);
+  // But the sums of a rank's experts, which are small.
+  EXPECT_NEAR(read(2) / read(1), 1, 0.05);
+  EXPECT_NEAR(read(8) / read(1), 1, 0.05);
+}
+
 // What a block saves is what the planner keeps for it on the host, and its state is what the
 // planner keeps there of the optimizer.
 TEST(StepOps, know_what_is_offloaded) {

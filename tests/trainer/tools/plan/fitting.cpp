@@ -187,7 +187,11 @@ const std::vector<Parameter>& parameters() {
        "share of a message's time by which it prolongs what it overlaps: it takes multiprocessors, "
        "memory and power"},
       {&Fitted::step_seconds, "s per step", 0.001, 0.2, 0.02, 0.7,
-       "between steps of programs in Python: data, logging, the optimizer's loops"}};
+       "between steps of programs in Python: data, logging, the optimizer's loops"},
+      {&Fitted::slice_seconds, "s per slice", 3e-6, 1e-4, 1.5e-5, 0.7,
+       "for the host to cut a slice of a parameter and to launch its copy, where it does that one "
+       "by "
+       "one (nanotron's ZeRO-1)"}};
   return kParameters;
 }
 

@@ -1,11 +1,13 @@
 #include "tests/trainer/tools/plan/other_trainers.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
 #include <string_view>
 
+#include "model/base/error.h"
 #include "model/device/imagined.h"
 #include "trainer/tools/plan/device/matmul_format.h"
 
@@ -58,13 +60,21 @@ class OtherTrainer {
   double more_passes(const PlannedOp& op) const;
   void attention(List& list, PlannedOp op) const;
   void stored_scores(List& list, const PlannedOp& op) const;
+  void sum_of_ring(List& list, const PlannedOp& op) const;
   void message(List& list, PlannedOp op) const;
+  List every_second(const List& forward) const;
   List recomputed(const PartOps& block) const;
   List overlapped(List list) const;
   List with_whole_head(const List& list) const;
   double tokens() const {
     return to_double(work_.spec.training.local_batch_size * work_.spec.training.seq_len /
                      work_.mesh.context);
+  }
+  // Passes over the gradients that a rank updates, by which this trainer finds their norm.
+  double norm_passes() const {
+    const bool are_whole = traits_.sums_whole_gradients && work_.spec.parallelism.zero > 0;
+    return traits_.norm_traffic / sizeof(float) *
+           (are_whole ? to_double(work_.mesh.data_shard * work_.mesh.context) : 1);
   }
   bool hides_all() const { return traits_.tensor_overlap == TensorOverlap::kAll; }
 
@@ -140,6 +150,14 @@ void OtherTrainer::attention(List& list, PlannedOp op) const {
   op.name = "attention";  // not our kernels
   const bool backward = op.recomputed_flops > 0;
   const double context = to_double(work_.mesh.context);
+  const double passes = backward ? traits_.layout_passes_backward : traits_.layout_passes_forward;
+  if (passes > 0) {
+    const double transposed = work_.spec.training.local_batch_size > 1 ? 2 : 0;
+    list.push_back(
+        {.name = "layout",
+         .element = op.element,
+         .bytes = (passes + transposed) * op.rows * op.depth * static_cast<double>(op.element)});
+  }
   if (context > 1) {
     const ModelConfig& model = work_.spec.model;
     const auto width = [&](std::int64_t heads) {
@@ -170,6 +188,25 @@ void OtherTrainer::attention(List& list, PlannedOp op) const {
   op.flops /= traits_.attention_kernels;
   op.recomputed_flops /= traits_.attention_kernels;
   list.push_back(op);
+  if (context > 1 && !traits_.exchanges_heads && !traits_.gathers_keys) sum_of_ring(list, op);
+}
+
+// What each step around the ring computes is added to what those before did. Two chunks per rank
+// balance the causal mask: of the steps but the first, one half is of all queries or keys and the
+// other of half of them.
+void OtherTrainer::sum_of_ring(List& list, const PlannedOp& op) const {
+  const ModelConfig& model = work_.spec.model;
+  const auto elements = [&](std::int64_t heads) {
+    return tokens() *
+           to_double(std::max(heads, work_.mesh.tensor) / work_.mesh.tensor * model.head_dim);
+  };
+  const bool backward = op.recomputed_flops > 0;
+  const double sums = elements(model.num_attention_heads) +
+                      (backward ? 2 * elements(model.num_key_value_heads) : 0);
+  const double steps = 1 + 0.75 * (to_double(work_.mesh.context) - 1);
+  list.push_back({.name = "ring",
+                  .element = op.element,
+                  .bytes = 3 * steps * sums * static_cast<double>(op.element)});
 }
 
 void OtherTrainer::stored_scores(List& list, const PlannedOp& op) const {
@@ -209,14 +246,20 @@ double OtherTrainer::more_passes(const PlannedOp& op) const {
                 {"embedding_backward", 4.0 / 3}};
   const std::string name = op.name;
   if (const auto found = kOfActivations.find(name); found != kOfActivations.end()) {
-    return traits_.fused_activations ? 1 : found->second;
+    if (traits_.fused_activations) return 1;
+    return traits_.splits_gate && name == "swiglu_backward" ? 13.0 / 5 : found->second;
   }
-  if (traits_.fused) return 1;
+  if (traits_.fused && traits_.fused_residuals) return 1;
+  const double outside =
+      tokens() / (work_.spec.parallelism.sequence ? to_double(work_.mesh.tensor) : 1);
+  const double pass =
+      outside * to_double(work_.spec.model.hidden_size) * static_cast<double>(op.element);
+  if (traits_.fused) {
+    // What is added is read again, and a gradient also written.
+    if (name == "rms_norm") return op.bytes > 2 * pass ? 5.0 / 4 : 1;
+    return name == "rms_norm_backward" ? 1 + 2 * pass / op.bytes : 1;
+  }
   if (name == "rms_norm" || name == "layer_norm") {
-    const double outside =
-        tokens() / (work_.spec.parallelism.sequence ? to_double(work_.mesh.tensor) : 1);
-    const double pass =
-        outside * to_double(work_.spec.model.hidden_size) * static_cast<double>(op.element);
     return pass * (op.bytes > 2 * pass ? 9 : 6) / op.bytes;  // with and without a residual
   }
   const auto found = kOfOthers.find(name);
@@ -248,8 +291,37 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
   for (int piece = 0; piece < pieces; ++piece) list.push_back(op);
 }
 
+// Without the matmuls of which results are saved. Of the seven of a gated block those of keys, of
+// attention's output and of the second half of the MLP are not; two of them are parts of larger
+// ones here.
+List OtherTrainer::every_second(const List& forward) const {
+  const ModelConfig& model = work_.spec.model;
+  require(model.gated_mlp && model.num_experts == 0,
+          "selective checkpointing per op is of blocks with seven matmuls");
+  const auto heads = to_double(model.num_attention_heads),
+             key_heads = to_double(model.num_key_value_heads);
+  const std::array<double, 4> again{key_heads / (heads + 2 * key_heads), 1, 0.5, 0};
+  List list;
+  std::size_t product = 0;
+  for (PlannedOp op : forward) {
+    if (op.kind == Kind::kMatmul) {
+      const double part = again.at(product++);
+      if (part == 0) break;  // nothing after it is needed
+      op.bytes -= (1 - part) * op.columns * op.depth * static_cast<double>(op.element);
+      op.columns *= part;
+      op.flops *= part;
+      op.result_bytes *= part;
+    } else if (op.kind != Kind::kMemory) {
+      continue;
+    }
+    list.push_back(op);
+  }
+  return list;
+}
+
 // What the backward of a block computes again and this trainer's does not.
 List OtherTrainer::recomputed(const PartOps& block) const {
+  if (traits_.recomputed == Recomputed::kPerOp) return adapted(every_second(block.forward));
   List list;
   const bool whole = traits_.recomputed == Recomputed::kAll && traits_.whole_recompute;
   const double first_of_mlp = to_double(work_.spec.model.intermediate_size / work_.mesh.tensor *
@@ -300,9 +372,10 @@ List OtherTrainer::with_whole_head(const List& list) const {
   const auto element = static_cast<double>(first->element);
   const double vocab = first->columns, hidden = first->depth;
   whole.push_back(matmul(first->element, tokens(), vocab, hidden, element));
-  whole.push_back({.name = "loss",
-                   .element = first->element,
-                   .bytes = (traits_.fused_loss ? 3 : 22) * tokens() * vocab * element});
+  whole.push_back(
+      {.name = "loss",
+       .element = first->element,
+       .bytes = (traits_.fused_loss ? 3 : traits_.loss_passes) * tokens() * vocab * element});
   whole.push_back(matmul(first->element, tokens(), hidden, vocab, element));
   whole.push_back(matmul(first->element, vocab, hidden, tokens(), traits_.gradient_traffic));
   const auto last = std::find_if(list.rbegin(), list.rend(), is_matmul);
@@ -329,8 +402,9 @@ StepOps OtherTrainer::ops() const {
          {&part->forward, &part->backward, &part->finish, &part->update, &part->publish}) {
       *list = adapted(*list);
     }
-    // A pass over the gradients for the norm, and one that clears them.
-    for (PlannedOp& op : part->update) op.bytes *= op.element == sizeof(float) ? 2 : 1;
+    for (PlannedOp& op : part->update) {
+      op.bytes *= op.element == sizeof(float) ? norm_passes() : traits_.update_traffic / 30;
+    }
     part->backward_input.clear();  // none of the programs splits backwards
     std::erase_if(part->finish, [](const PlannedOp& op) { return op.kind != Kind::kMessage; });
   }

@@ -6,12 +6,14 @@ namespace trireme::published {
 
 // Recomputation in the backward. kNormsAndActivations is mode "selective" of this trainer,
 // kAttention the selective recomputation of Korthikanti et al. 2022, kFeedForward all of the MLP
-// but its last matmul, and norms.
+// but its last matmul, and norms. kPerOp is torchtitan's selective checkpointing per op: results of
+// attention and of the first and then every second matmul are saved, all others computed again.
 enum class Recomputed : std::uint8_t {
   kNothing,
   kNormsAndActivations,
   kAttention,
   kFeedForward,
+  kPerOp,
   kAll
 };
 
@@ -24,25 +26,37 @@ enum class TensorOverlap : std::uint8_t { kNone, kWeightGradients, kAll };
 // programs' sources, none is fitted.
 struct TrainerTraits {
   Recomputed recomputed = Recomputed::kNothing;
-  bool flash_attention = true;  // false: attention scores are stored in memory
-  // Speed relative to cuDNN's attention: 0.65 for FlashAttention-2 on Hopper (Shah et al. 2024,
-  // figures 5 and 6: 0.62 with heads of 128, 0.70 with heads of 64).
-  double attention_kernels = 1;
-  bool fused = true;                  // false: one kernel per step of a norm, rotation or embedding
-  bool fused_activations = true;      // false: the same of activations
-  bool fused_loss = true;             // false: the same for the loss, with float32 logits
-  double messages_per_layer = 1;      // all-gathers per layer with ZeRO-3
-  bool overlaps_data = true;          // gradient reduction overlaps the last backward
+  bool flash_attention = true;   // false: attention scores are stored in memory
+  double attention_kernels = 1;  // speed relative to cuDNN's attention
+  // Passes over the queries by kernels that only change layouts before and after attention; with
+  // keys and values as wide as queries.
+  double layout_passes_forward = 0, layout_passes_backward = 0;
+  bool fused = true;              // false: one kernel per step of a norm, rotation or embedding
+  bool fused_residuals = true;    // false: kernels of their own add residuals and their gradients
+  bool fused_activations = true;  // false: the same of activations
+  bool splits_gate = false;       // unfused, of one matmul's result whose halves are joined again
+  bool fused_loss = true;         // false: the same for the loss, with float32 logits
+  double loss_passes = 22;        // of such a loss, with 2 bytes per logit
+  double messages_per_layer = 1;  // all-gathers per layer with ZeRO-3
+  bool overlaps_data = true;      // gradient reduction overlaps the last backward
   bool sums_whole_gradients = false;  // all-reduces gradients, although the optimizer is sharded
+  // The host copies slices of all parameters, one for each data parallel rank, after the update.
+  bool gathers_by_slices = false;
   bool whole_recompute =
       false;  // full recomputation includes the last matmul, which the backward does not need
   bool divides_boundary = false;  // tensor ranks send shards of the stage boundary activations
   TensorOverlap tensor_overlap = TensorOverlap::kNone;
   bool exchanges_heads = false;  // context ranks: all-to-all between tokens and heads (Ulysses)
+  bool gathers_keys = false;     // context ranks: all keys and values at once, not around a ring
   double gradient_bytes = 4;     // bytes per element of the gradient reduction
   // Bytes read and written per element of a weight's gradient and micro-batch: float32 that the
   // matmul adds to.
   double gradient_traffic = 8;
+  // Bytes read and written per element of a rank's float32 gradients and step, by which their norm
+  // is found and they are cleared.
+  double norm_traffic = 8;
+  // The same of the optimizer's update; this trainer's AdamW writes weights in 16 bits in its pass.
+  double update_traffic = 30;
   // Where kernels of their own quantize the blocks' operands for both products that they are in:
   // how often these read them, 2 with a pass for the largest magnitude. 0: the kernels before do
   // it.

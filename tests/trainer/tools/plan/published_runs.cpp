@@ -125,6 +125,13 @@ void set_stages(Run& run) {
   }
 }
 
+// Of each of a block's six parameters and the ends' two there is one for each data parallel rank.
+double slices_of(const Run& run) {
+  const std::vector<std::int64_t>& layers = run.work.spec.parallelism.layers_per_stage;
+  const std::int64_t parameters = 6 * *std::max_element(layers.begin(), layers.end()) + 2;
+  return static_cast<double>(parameters * run.work.mesh.data_shard);
+}
+
 // By the planner's arenas.
 bool fits(const Run& run) {
   const Device device = imagined_gpu();
@@ -141,6 +148,7 @@ Run with_batch(Run run, const TrainerTraits& traits, std::int64_t sequences,
   spec.parallelism.virtual_stages = virtual_stages;
   run.ops = ops_of(run.work, traits);
   set_stages(run);
+  run.slices = traits.gathers_by_slices ? slices_of(run) : 0;
   run.schedule = std::make_shared<Simulation>(
       make_schedule(spec.parallelism.schedule, pipeline_shape(run.work)));
   return run;
@@ -246,7 +254,7 @@ RunConfig config_of(const Run& run) {
   config.training.dtype = work.spec.precision == MatmulPrecision::kFloat8 ? "float8" : "bfloat16";
   config.training.global_batch_size =
       work.mesh.data_shard * work.spec.micro_batches * work.spec.training.local_batch_size;
-  const Recomputed recomputed = recomputed_by(run.recompute);
+  const Recomputed recomputed = recomputed_by(run);
   if (recomputed == Recomputed::kAll) {
     config.activation_checkpoint.mode = Recompute::kFull;
   } else if (recomputed != Recomputed::kNothing && recomputed != Recomputed::kAttention) {
@@ -284,7 +292,7 @@ bool is_unseen(const std::string& source) {
 }
 
 const Fitted& fitted() {
-  static const Fitted kFitted{fitted_efficiencies(), 0.056};
+  static const Fitted kFitted{fitted_efficiencies(), 0.0376, 2e-5};
   return kFitted;
 }
 
@@ -314,7 +322,8 @@ StepEstimate estimate(const Run& run, const Profiles& profiles) {
 }
 
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {
-  return estimate(run, profiles).seconds + (run.is_python ? fitted.step_seconds : 0);
+  return estimate(run, profiles).seconds + (run.is_python ? fitted.step_seconds : 0) +
+         run.slices * fitted.slice_seconds;
 }
 
 double percentile(std::vector<double> values, double share) {

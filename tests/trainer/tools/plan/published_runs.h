@@ -14,16 +14,17 @@ namespace trireme::published {
 
 // What is fitted: the planner's efficiencies, and what only other trainers' steps take.
 struct Fitted : Efficiencies {
-  double step_seconds = 0;  // of the host between steps, if it runs Python
+  double step_seconds = 0;   // of the host between steps, if it runs Python
+  double slice_seconds = 0;  // of the host for each of Run::slices
 };
 const Fitted& fitted();
 
 // A paper or repository. Its runs are fitted to or predicted together.
 struct Source {
   std::string name;
-  bool is_drawn = false;  // by lot (PUBLISHED.md)
-  bool is_later = false;  // added when all numbers were final
-  bool is_new = false;    // and whose errors were not computed before
+  bool is_drawn = false;                                   // by lot (PUBLISHED.md)
+  bool is_later = false;                                   // added when all numbers were final
+  bool is_on_record = false;                               // its first errors are (first_errors.h)
   bool is_unseen() const { return is_drawn || is_later; }  // never fitted to
 };
 const std::vector<Source>& sources();
@@ -37,6 +38,7 @@ struct Run {
   std::string gpu;     // a listed device
   std::string reason;  // why it cannot be modelled; empty: it can
   bool is_python = true;
+  double slices = 0;  // of parameters that the host copies one by one after the update
   NumberFormat narrow = NumberFormat::kFloat8;  // DeviceProfile's
   Workload work;
   StepOps ops;  // of the program that ran

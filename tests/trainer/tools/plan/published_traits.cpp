@@ -1,5 +1,7 @@
 #include "tests/trainer/tools/plan/published_traits.h"
 
+#include <algorithm>
+
 namespace trireme::published {
 namespace {
 
@@ -7,7 +9,12 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-constexpr double kFlashAttention2 = 0.65;  // on Hopper, see TrainerTraits
+// On Hopper relative to cuDNN's (Shah et al. 2024, figures 5 and 6): 0.70 with heads of 64, 0.62
+// with heads of 128.
+double flash_attention_2(const Run& run) {
+  const double width = static_cast<double>(run.work.spec.model.head_dim);
+  return 0.70 - 0.08 * (std::clamp(width, 64.0, 128.0) - 64) / 64;
+}
 
 // By its recipes (src/megatron/bridge/perf_recipes): a fused loss, gradients summed and reduced in
 // bfloat16, cuDNN's attention; user buffers overlap tensor parallel messages, but not with NVFP4.
@@ -34,7 +41,7 @@ void set_bridge_traits(Run& run, const std::string& precision, TrainerTraits& tr
 // Experts with hidden exchanges are not among its options (examples/llm_benchmark).
 void set_automodel_traits(Run& run, TrainerTraits& traits) {
   const bool has_experts = run.work.spec.model.num_experts > 0;
-  traits = {.attention_kernels = has_experts ? 1 : kFlashAttention2,
+  traits = {.attention_kernels = has_experts ? 1 : flash_attention_2(run),
             .fused_loss = false,
             .whole_recompute = true,
             .gradient_traffic = 2};
@@ -43,12 +50,17 @@ void set_automodel_traits(Run& run, TrainerTraits& traits) {
 
 }  // namespace
 
-Recomputed recomputed_by(const std::string& recompute) {
+Recomputed recomputed_by(const Run& run) {
+  const std::string& recompute = run.recompute;
+  // torchtitan's llama3_8b.toml has mode "selective" with option "op", in December 2024 (9dec370)
+  // as in June 2025 (e7c0cae, 820504e).
+  if (run.group == "torchtitan" && (says(recompute, "selective") || says(recompute, "per-op"))) {
+    return Recomputed::kPerOp;
+  }
   return says(recompute, "full")           ? Recomputed::kAll
          : says(recompute, "selective+SP") ? Recomputed::kAttention
          : says(recompute, "selective")    ? Recomputed::kNormsAndActivations
          : says(recompute, "ffn")          ? Recomputed::kFeedForward
-         : says(recompute, "per-op")       ? Recomputed::kNormsAndActivations
                                            : Recomputed::kNothing;
 }
 
@@ -103,7 +115,7 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
     // FSDP2 with PyTorch's attention; runs with tensor parallelism and float8 are compiled.
     const bool compiled = says(run.note, "compile") || several;
     traits = {
-        .attention_kernels = kFlashAttention2,
+        .attention_kernels = flash_attention_2(run),
         .fused = compiled,
         .fused_activations = compiled,
         .fused_loss = false,
@@ -118,30 +130,48 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
     // At c2528430, March 2025. trainer.py and gradient_accumulator.py: with ZeRO-0 PyTorch's
     // DistributedDataParallel, in buckets of 25 MB; with ZeRO-1 an all-reduce of all gradients
     // after the last backward.
-    const bool shards = says(run.note, "ZeRO-1");
+    // optim/clip_grads.py: every gradient is multiplied, clipped or not, and updated weights are
+    // copied to 16 bits by another kernel. The gradients of 16 bits are written by matmuls and then
+    // added to float32; in DistributedDataParallel they are also copied into buckets and back
+    // (torch, csrc/distributed/c10d/reducer.cpp).
+    const bool shards = says(run.note, "ZeRO-1"), copies = !shards && run.work.mesh.data_shard > 1;
+    // models/llama.py: queries, keys and values are permuted (6 passes), keys and values joined and
+    // permuted (4 each); in the backward they are split (4), stacked and permuted (6 each).
     spec.bucket = shards ? Sharing::kWholeStore : 12'500'000;
-    traits = {.attention_kernels = kFlashAttention2,
+    traits = {.attention_kernels = flash_attention_2(run),
+              .layout_passes_forward = 14,
+              .layout_passes_backward = 16,
+              .fused_residuals = false,
               .fused_activations = false,
+              .splits_gate = true,  // GLUActivation
               .fused_loss = false,
+              .loss_passes = 26,  // tensor_parallel/functional.py, and to float32 and back
               .overlaps_data = !shards,
               .sums_whole_gradients = true,
+              .gathers_by_slices = shards,  // optim/zero.py, all_gather_coalesced in distributed.py
               .tensor_overlap = TensorOverlap::kWeightGradients,
-              .gradient_traffic = 12};  // written in 16 bits, then added to float32
+              .gradient_traffic = copies ? 20.0 : 12.0,
+              .norm_traffic = 16,
+              .update_traffic = 34};
     spec.parallelism.zero = shards ? 1 : 0;
   } else if (says(s, "Llama 3 Herd")) {
     // Trained before FlashAttention-3 was published, with kernels that are not named.
-    traits = {.attention_kernels = kFlashAttention2, .fused_loss = false, .divides_boundary = true};
+    // Context ranks gather keys and values (section 3.3.2).
+    traits = {.attention_kernels = flash_attention_2(run),
+              .fused_loss = false,
+              .divides_boundary = true,
+              .gathers_keys = true};
   } else if (says(s, "llm-foundry")) {
     // attn_impl is "triton" at the commit that published these rows (b2a43a147, October 2023): the
     // first FlashAttention, half as fast as the second (Dao 2023).
-    traits = {.attention_kernels = kFlashAttention2 / 2,
+    traits = {.attention_kernels = flash_attention_2(run) / 2,
               .fused = false,
               .fused_activations = false,
               .whole_recompute = true,
               .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
     spec.parallelism.zero = 3;
   }
-  traits.recomputed = recomputed_by(run.recompute);
+  traits.recomputed = recomputed_by(run);
   return traits;
 }
 

@@ -5,8 +5,8 @@
 
 namespace trireme::published {
 
-// Of the words in which a run's recomputation is published.
-Recomputed recomputed_by(const std::string& recompute);
+// By the words in which the run's recomputation is published, and by its trainer's own options.
+Recomputed recomputed_by(const Run& run);
 
 // What the sources say of the programs: which messages they hide, what they fuse and what they
 // send. Sets what of it is in the run's workload.

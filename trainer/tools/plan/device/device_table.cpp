@@ -23,7 +23,7 @@ constexpr double kAmpereReached = 0.869, kHopperReached = 0.803, kFloat8Reached 
                  kInstinctReached = 0.514;
 
 // Of published runs, predicted with what was fitted to all sources but their own (PUBLISHED.md).
-constexpr TimeBand kPublishedBand{0.91, 1.31};
+constexpr TimeBand kPublishedBand{0.91, 1.27};
 
 // Attention, forward and backward together, by ProductRate's formula. On Hopper cuDNN's: heads of
 // 64 and 128 and 512 to 16384 keys in figures 5 and 6 of Shah et al. 2024. On the A100 it is
@@ -33,6 +33,13 @@ constexpr TimeBand kPublishedBand{0.91, 1.31};
 constexpr double kHalfWidth = 42, kHalfKeys = 410;
 constexpr double kHopperAttention = 0.71, kOwnOnHopper = 0.53;
 constexpr double kAmpereAttention = 0.82, kOwnOnAmpere = 0.55;
+
+// By single kernels that SimuMax timed on a B200 (github.com/MooreThreads/SimuMax at 4dcaae5,
+// configs/system/b200_bf16_ceperm.json), not by its steps. Joules per FLOP in 16 bits: with them
+// the median of its 168 matmuls of at least 2 TFLOP, whose gradients of weights are added to
+// float32, takes as long as it did. Share of these that a FLOP of attention takes: by causal
+// attention to 131072 tokens, which lasts long enough for the clock to fall.
+constexpr double kBlackwellJoules = 1.58e-12, kAttentionEnergy = 0.59;
 
 // Watts of memory, links and leakage, which a lower clock does not save: of a device with a context
 // and nothing to do, by arXiv 2605.23918 (A100, H100) and TensorRT-LLM's issue 10278 (B200).
@@ -58,20 +65,27 @@ struct Blackwell {
 };
 constexpr std::array<Blackwell, 4> kBlackwells{{
     {"B200",
-     "NVIDIA DGX B200 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; assumed: "
-     "NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     "NVIDIA DGX B200 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, energy "
+     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy in "
+     "8 "
+     "bits, attention at the full clock, links and memory as on H100",
      191.5, 1000, 148, 75, 2250, 4500, 9000, 0.776, 0.763, 400},
     {"B300",
-     "NVIDIA HGX B300 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; assumed: "
-     "NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     "NVIDIA HGX B300 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, energy "
+     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy in "
+     "8 "
+     "bits, attention at the full clock, links and memory as on H100",
      287.6, 1100, 148, 75, 2250, 4500, 14000, 0.786, 0.745, 800},
     {"GB200",
-     "NVIDIA GB200 NVL72 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering; "
-     "assumed: NVFP4 reaches what float8 does, energy, attention, links and memory as on H100",
+     "NVIDIA GB200 NVL72 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, "
+     "energy in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, "
+     "energy in 8 bits, attention at the full clock, links and memory as on H100",
      197.9, 1200, 152, 80, 2500, 5000, 10000, 0.729, 0.723, 400, true},
     {"GB300",
-     "NVIDIA GB300 NVL72 data sheet; assumed: matmuls reach what was measured on GB200, energy, "
-     "attention, links and memory as on H100",
+     "NVIDIA GB300 NVL72 data sheet; energy in 16 bits by SimuMax's kernels on B200; assumed: "
+     "matmuls reach what was measured on GB200, energy in 8 bits, attention at the full clock, "
+     "links "
+     "and memory as on H100",
      297.2, 1400, 152, 80, 2500, 5000, 15000, 0.729, 0.723, 800, true},
 }};
 
@@ -79,7 +93,7 @@ constexpr std::array<Blackwell, 4> kBlackwells{{
 class DataSheets {
  public:
   explicit DataSheets(const Efficiencies& reached) : reached_(reached) {}
-  DeviceProfile a100(const char* name, double gigabytes, double bandwidth, double product,
+  DeviceProfile a100(const char* name, double gigabytes, double bandwidth, double watts,
                      const char* link, double link_bandwidth) const;
   DeviceProfile hopper(const char* name, double gigabytes, double bandwidth, double watts) const;
   DeviceProfile h100_pcie() const;
@@ -116,14 +130,27 @@ ProductRate DataSheets::reaching(double tera, double product, double attention,
           .half_keys = kHalfKeys};
 }
 
+// Matmuls and attention run at the clock that the power of each leaves.
 ProductRate DataSheets::sustained(double tera, double at_full_clock, double watts,
                                   double joules) const {
-  const double clock = sustained_clock(watts, joules, tera * kTera * at_full_clock);
-  return reaching(tera, at_full_clock * clock, kHopperAttention, kOwnOnHopper);
+  const auto slowed = [&](double reached, double energy) {
+    return reached * sustained_clock(watts, energy, tera * kTera * reached);
+  };
+  const double of_attention = kAttentionEnergy * joules;
+  return reaching(tera, slowed(at_full_clock, joules), slowed(kHopperAttention, of_attention),
+                  slowed(kOwnOnHopper, of_attention));
 }
 
-DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwidth, double product,
+// What the matmuls reach was measured with 400 W, all of which they are taken to need.
+DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwidth, double watts,
                                const char* link, double link_bandwidth) const {
+  constexpr double kWatts = 400 - kAmpereIdle, kTera16 = 312;
+  const double joules = kWatts / (kTera16 * kTera * kAmpereReached);
+  const auto slowed = [&](double reached, double energy) {
+    return reached * sustained_clock(watts - kAmpereIdle, energy, kTera16 * kTera * reached);
+  };
+  const double product = slowed(kAmpereReached, joules),
+               attention = slowed(kAmpereAttention, kAttentionEnergy * joules);
   return {.name = name,
           .source = "NVIDIA A100 data sheet",
           .memory_bytes = gigabytes * kGiga,
@@ -131,7 +158,7 @@ DeviceProfile DataSheets::a100(const char* name, double gigabytes, double bandwi
           .streamed = reached_.streamed,
           .launch = 4 * kMicro,
           .units = 108,
-          .rates = {float32(19.5), reaching(312, product, kAmpereAttention, kOwnOnAmpere), {}},
+          .rates = {float32(19.5), reaching(kTera16, product, attention, kOwnOnAmpere), {}},
           .network = network(link, link_bandwidth, 200),
           .host = kPcie4,
           .band = kPublishedBand};
@@ -177,7 +204,7 @@ DeviceProfile DataSheets::blackwell(const Blackwell& of) const {
   profile.units = of.units;
   const double watts = of.watts - kBlackwellIdle, float8 = reached_.float8_joules;
   profile.rates = {
-      float32(of.float32), sustained(of.half, of.reached, watts, reached_.hopper_joules),
+      float32(of.float32), sustained(of.half, of.reached, watts, kBlackwellJoules),
       sustained(of.float8, of.float8_reached, watts, float8),
       sustained(of.float8, of.float8_reached, watts, float8),
       // Assumed: 4 bits take less than 8 by what these take less than 16.
@@ -217,25 +244,23 @@ DeviceProfile DataSheets::mi300x() const {
 }  // namespace
 
 const Efficiencies& fitted_efficiencies() {
-  static const Efficiencies kFitted{.hopper_joules = 1.075e-12,
-                                    .float8_joules = 0.613e-12,
-                                    .half_depth = 65,
-                                    .streamed = 0.758,
-                                    .nvlink = 0.782,
-                                    .network = 0.651,
-                                    .straggling = 0.0087,
-                                    .occupied = 0.23};
+  static const Efficiencies kFitted{.hopper_joules = 1.023e-12,
+                                    .float8_joules = 0.5985e-12,
+                                    .half_depth = 67.4,
+                                    .streamed = 0.767,
+                                    .nvlink = 0.7765,
+                                    .network = 0.688,
+                                    .straggling = 0.0084,
+                                    .occupied = 0.273};
   return kFitted;
 }
 
 std::vector<DeviceProfile> listed_profiles(const Efficiencies& efficiencies) {
   const DataSheets sheets(efficiencies);
   std::vector<DeviceProfile> all{
-      sheets.a100("A100-40G", 42.3, 1555, kAmpereReached, "NVLink 3", 300),
-      sheets.a100("A100-80G", 85.0, 2039, kAmpereReached, "NVLink 3", 300),
-      sheets.a100("A100-40G-PCIe", 42.3, 1555,
-                  kAmpereReached * std::cbrt((250 - kAmpereIdle) / (400 - kAmpereIdle)),
-                  "PCIe 4.0 x16", 32),
+      sheets.a100("A100-40G", 42.3, 1555, 400, "NVLink 3", 300),
+      sheets.a100("A100-80G", 85.0, 2039, 400, "NVLink 3", 300),
+      sheets.a100("A100-40G-PCIe", 42.3, 1555, 250, "PCIe 4.0 x16", 32),
       sheets.hopper("H100", 84.4, 3350, 700),  // measured: less what the driver takes
       sheets.h100_pcie(),
       sheets.h100_500w(),
