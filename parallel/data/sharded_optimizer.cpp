@@ -36,9 +36,15 @@ void ShardedOptimizer::take_states(DType accumulator, Arena& arena) {
   const auto rounded = [](std::int64_t count) {
     return (count + kAligned - 1) / kAligned * kAligned;
   };
+  const Weight* experts = nullptr;
+  std::vector<Optimizer::State> all;  // of the shard's parameter; the experts of a weight are alike
   for (ParamShard& shard : trained_) {
+    const ParamSpec& spec = shard.param->spec;
+    const bool is_of_experts = spec.group == ParamGroup::kExperts;
+    if (!is_of_experts || shard.weight != experts) all = optimizer_->state(spec, accumulator);
+    experts = is_of_experts ? shard.weight : nullptr;
     std::size_t index = 0;
-    for (const Optimizer::State& declared : optimizer_->state(shard.param->spec, accumulator)) {
+    for (const Optimizer::State& declared : all) {
       state_named(declared.name, index++, declared.dtype).shards.push_back(&shard);
     }
   }

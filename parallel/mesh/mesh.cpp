@@ -178,6 +178,7 @@ std::vector<int> Mesh::group(int rank, const std::vector<Axis>& axes) const {
     std::vector<int> more;
     const bool is_along = contains(axes, axis);
     const int own = is_along ? 0 : coordinate(rank, axis);
+    more.reserve(ranks.size() * static_cast<std::size_t>(is_along ? extent(axis) : 1));
     for (const int first : ranks) {
       for (int i = 0; i < (is_along ? extent(axis) : 1); ++i) {
         more.push_back(first + (own + i) * stride);

@@ -12,6 +12,7 @@ namespace trireme {
 // State with these names and one dtype.
 inline std::vector<Optimizer::State> states_of(std::span<const char* const> names, DType dtype) {
   std::vector<Optimizer::State> states;
+  states.reserve(names.size());
   for (const char* name : names) states.push_back({name, dtype});
   return states;
 }

@@ -56,12 +56,13 @@ class DataRules : public RuleCheck {
             say("sampling needs the whole model on one rank, but ", what,
                 "; set it to 0 and sample from checkpoints with 'trireme generate'"));
     };
-    alone(p.tensor == 1, "parallelism.tensor", say("parallelism.tensor is ", p.tensor));
-    alone(p.pipeline == 1, "parallelism.pipeline", say("parallelism.pipeline is ", p.pipeline));
+    alone(p.tensor == 1, "parallelism.tensor", trireme::say("parallelism.tensor is ", p.tensor));
+    alone(p.pipeline == 1, "parallelism.pipeline",
+          trireme::say("parallelism.pipeline is ", p.pipeline));
     alone(p.virtual_stages == 1, "parallelism.virtual_stages",
-          say("parallelism.virtual_stages is ", p.virtual_stages));
-    alone(p.expert == 1, "parallelism.expert", say("parallelism.expert is ", p.expert));
-    alone(p.zero < 3, "parallelism.zero", say("parallelism.zero is ", p.zero));
+          trireme::say("parallelism.virtual_stages is ", p.virtual_stages));
+    alone(p.expert == 1, "parallelism.expert", trireme::say("parallelism.expert is ", p.expert));
+    alone(p.zero < 3, "parallelism.zero", trireme::say("parallelism.zero is ", p.zero));
     check(c_.training.dtype != "float8", {key, "training.dtype"},
           "is not supported with float8, which needs many tokens per matmul; set it to 0 and "
           "sample from checkpoints with 'trireme generate'");

@@ -36,7 +36,7 @@ class LayoutRules : public RuleCheck {
     const ModelConfig& m = c_.model;
     const auto divides = [&](std::int64_t whole, const char* key) {
       check(whole % p.tensor == 0, {"parallelism.tensor", key},
-            say("does not divide ", key, " = ", whole, "; ", near(divisors(whole), p.tensor)));
+            say("does not divide ", key, " = ", whole, "; ", near_divisor(whole, p.tensor)));
     };
     if (m.num_attention_heads > 0) divides(m.num_attention_heads, "model.num_attention_heads");
     if (m.intermediate_size > 0) divides(m.intermediate_size, "model.intermediate_size");
@@ -59,7 +59,7 @@ class LayoutRules : public RuleCheck {
     check(!p.sequence || tokens % p.tensor == 0,
           {"parallelism.tensor", "parallelism.sequence", "training.seq_len"},
           say("does not divide the ", tokens, " tokens of a micro-batch, as parallelism.sequence ",
-              "needs; ", near(divisors(tokens), p.tensor)));
+              "needs; ", near_divisor(tokens, p.tensor)));
   }
 
   // Ranks shard every sequence.
@@ -97,7 +97,7 @@ class LayoutRules : public RuleCheck {
               ", or use all_gather or ring between groups of ", p.context_ulysses));
     check(p.context % p.context_ulysses == 0, {level, key},
           say("does not divide ", p.context, " context ranks; ",
-              near(divisors(p.context), p.context_ulysses)));
+              near_divisor(p.context, p.context_ulysses)));
     check(!c_.job.reproducible || p.context_ulysses == 1, {level, "job.reproducible"},
           "must be 1 with job.reproducible, for the bits of one rank");
     const std::int64_t ranks = ulysses_ranks(p);
@@ -123,7 +123,7 @@ class LayoutRules : public RuleCheck {
     if (m.num_experts <= 0) return;
     check(m.num_experts % p.expert == 0, {key, "model.num_experts"},
           say("does not divide model.num_experts = ", m.num_experts, "; ",
-              near(divisors(m.num_experts), p.expert)));
+              near_divisor(m.num_experts, p.expert)));
     if (p.data_shard > 0 && p.data_replicate > 0) {
       std::vector<std::int64_t> possible;
       const std::int64_t ranks = data_ranks(p) * p.context, shards = p.data_shard * p.context;
@@ -154,7 +154,8 @@ class LayoutRules : public RuleCheck {
       check(stages <= layers,
             {"parallelism.pipeline", "parallelism.virtual_stages", "model.num_hidden_layers"},
             say(stages, " stages for ", layers, " layers; at most ", layers / p.virtual_stages,
-                p.virtual_stages > 1 ? say(" with virtual_stages = ", p.virtual_stages) : ""));
+                p.virtual_stages > 1 ? trireme::say(" with virtual_stages = ", p.virtual_stages)
+                                     : ""));
     }
     // The engine judges a file's schedule by its actions.
     if (const NamedSchedule* schedule = find_schedule(p.schedule)) shape_of(*schedule);
@@ -163,15 +164,17 @@ class LayoutRules : public RuleCheck {
   void shape_of(const NamedSchedule& schedule) {
     const ParallelismConfig& p = c_.parallelism;
     const std::string instead = schedule_for_stages(schedule.has_virtual_stages ? 1 : 2).name;
-    check(schedule.supports_stages(p.virtual_stages) || (p.pipeline == 1 && p.virtual_stages == 1),
-          {"parallelism.virtual_stages", "parallelism.schedule"},
-          schedule.has_virtual_stages
-              ? say("schedule ", schedule.name, " needs at least 2; use ", instead, " for 1")
-              : say("schedule ", schedule.name, " has one stage per rank; use ", instead,
-                    " for more"));
+    check(
+        schedule.supports_stages(p.virtual_stages) || (p.pipeline == 1 && p.virtual_stages == 1),
+        {"parallelism.virtual_stages", "parallelism.schedule"},
+        schedule.has_virtual_stages
+            ? trireme::say("schedule ", schedule.name, " needs at least 2; use ", instead, " for 1")
+            : trireme::say("schedule ", schedule.name, " has one stage per rank; use ", instead,
+                           " for more"));
     const std::int64_t multiple = schedule.micro_batch_multiple(p.pipeline);
-    const std::string needs = say("schedule ", schedule.name, " needs micro-batches in multiples ",
-                                  "of parallelism.pipeline = ", p.pipeline, ", but a step ");
+    const std::string needs =
+        trireme::say("schedule ", schedule.name, " needs micro-batches in multiples ",
+                     "of parallelism.pipeline = ", p.pipeline, ", but a step ");
     const std::int64_t count = micro_batches_per_step(c_);
     check(count % multiple == 0, {"training.global_batch_size", "parallelism.pipeline"},
           say(needs, "has ", count, "; global_batch_size ",

@@ -9,8 +9,7 @@
 
 namespace trireme {
 
-void RuleCheck::check(bool holds, const Keys& keys, const std::string& what, bool shows_value) {
-  if (holds) return;
+void RuleCheck::report(const Keys& keys, const std::string& what, bool shows_value) {
   for (const std::string& key : keys) {
     if (complaints_.has_refused(key)) return;
   }
@@ -23,7 +22,7 @@ void RuleCheck::check(bool holds, const Keys& keys, const std::string& what, boo
   } else {
     // The message is about the first key, whose value is derived.
     complaints_.add({loaded_.origin(*given), *given, value(*given),
-                     say(first, shows_value ? " = " + value(first) : "", ": ", what)});
+                     trireme::say(first, shows_value ? " = " + value(first) : "", ": ", what)});
   }
 }
 
@@ -43,15 +42,19 @@ std::vector<std::int64_t> RuleCheck::divisors(std::int64_t whole) {
   return all;
 }
 
-std::string RuleCheck::near(const std::vector<std::int64_t>& possible, std::int64_t value) {
-  std::string text = say("possible near ", value, ": ");
+std::ostream& operator<<(std::ostream& to, const RuleCheck::Near& near) {
+  const auto& [possible, value] = near;
+  to << "possible near " << value << ": ";
   const auto above = std::upper_bound(possible.begin(), possible.end(), value);
   if (above != possible.begin() && *(above - 1) > 0) {
-    text += std::to_string(*(above - 1));
-    if (above != possible.end()) text += ", ";
+    to << *(above - 1) << (above != possible.end() ? ", " : "");
   }
-  if (above != possible.end()) text += std::to_string(*above);
-  return text;
+  if (above != possible.end()) to << *above;
+  return to;
+}
+
+std::ostream& operator<<(std::ostream& to, const RuleCheck::NearDivisor& near) {
+  return to << RuleCheck::near(RuleCheck::divisors(near.whole), near.value);
 }
 
 std::string RuleCheck::value(const std::string& key) const {

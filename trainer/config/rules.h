@@ -1,8 +1,14 @@
 #pragma once
 #include <cstdint>
+#include <initializer_list>
+#include <ostream>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include "model/base/error.h"
 #include "trainer/config/complaints.h"
 
 namespace trireme {
@@ -32,13 +38,41 @@ class RuleCheck {
   using Keys = std::vector<std::string>;
 
   // If `holds` is false, reports `what` at the first key that was given, unless one of the keys was
-  // refused already.
-  void check(bool holds, const Keys& keys, const std::string& what, bool shows_value = true);
+  // refused already. A search checks the rules of thousands of layouts, most of which break none:
+  // texts are put together for those that do.
+  template <class Text>
+  void check(bool holds, std::initializer_list<std::string_view> keys, const Text& what,
+             bool shows_value = true) {
+    if (!holds) report(Keys(keys.begin(), keys.end()), text_of(what), shows_value);
+  }
+  template <class Text>
+  void check(bool holds, const Keys& keys, const Text& what, bool shows_value = true) {
+    if (!holds) report(keys, text_of(what), shows_value);
+  }
   bool refused_any(const Keys& keys) const;
 
+  // The text of trireme::say, later; for an argument of check alone, as it refers to the parts.
+  template <class... Parts>
+  static auto say(const Parts&... parts) {
+    return [&parts...] { return trireme::say(parts...); };
+  }
+
   static std::vector<std::int64_t> divisors(std::int64_t whole);
-  // "possible near 3: 2, 4"; values are in ascending order.
-  static std::string near(const std::vector<std::int64_t>& possible, std::int64_t value);
+  // "possible near 3: 2, 4", as part of a text; possible values are in ascending order.
+  struct Near {
+    std::vector<std::int64_t> possible;
+    std::int64_t value;
+  };
+  static Near near(std::vector<std::int64_t> possible, std::int64_t value) {
+    return {std::move(possible), value};
+  }
+  friend std::ostream& operator<<(std::ostream& to, const Near& near);
+  // The same, of the divisors of `whole`.
+  struct NearDivisor {
+    std::int64_t whole, value;
+  };
+  static NearDivisor near_divisor(std::int64_t whole, std::int64_t value) { return {whole, value}; }
+  friend std::ostream& operator<<(std::ostream& to, const NearDivisor& near);
 
   const LoadedConfig& loaded_;
   const RunConfig& c_;
@@ -46,6 +80,11 @@ class RuleCheck {
   const Purpose purpose_;
 
  private:
+  static std::string text_of(std::string_view text) { return std::string(text); }
+  template <class Later>
+  requires std::is_invocable_v<Later>
+  static std::string text_of(const Later& later) { return later(); }
+  void report(const Keys& keys, const std::string& what, bool shows_value);
   std::string value(const std::string& key) const;
 };
 

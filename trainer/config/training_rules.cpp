@@ -53,7 +53,7 @@ class TrainingRules : public RuleCheck {
       wrong(size.from_step > before.from_step && size.sequences > before.sequences,
             "steps and batch sizes must be ascending");
       wrong(size.sequences % t.local_batch_size == 0,
-            say("must be a multiple of local_batch_size = ", t.local_batch_size));
+            trireme::say("must be a multiple of local_batch_size = ", t.local_batch_size));
       before = size;
     }
     check(before.sequences == t.global_batch_size, {kRampupKey, "training.global_batch_size"},
