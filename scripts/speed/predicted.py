@@ -45,13 +45,11 @@ HEAD = """\
 
 Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trireme doctor --calibrate`
 measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
-has and, where ranks share cores, their messages and how long they wait for the last of a group;
-`trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
+has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
 the steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
 changes: runs (of each configuration: {times}) have a reference step ("{reference}") before and after, the
 median of their ratios counts, and predictions are multiplied by the median of the reference step over what it took
-around the calibration. Runs and calibrations are repeated if the reference step changed by {steady:.0f} % meanwhile,
-{tries} times at most; the steadiest counts.
+around the calibration, which is repeated if it changed by {steady:.0f} % meanwhile, {tries} times at most.
 """
 DRAWN = """
 The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
@@ -201,28 +199,14 @@ class Machine:
         return measured(self.program, REFERENCE, 7, self.folder)
 
     def calibrate(self, ranks):
-        tried = []
         for _ in range(TRIES):
             name = next(n for i in itertools.count(1) if not (self.folder / (n := f"{ranks}-{i}.json")).exists())
             before = self.reference()
             run(on_ranks(ranks, [self.program, "doctor", "--calibrate", name]), self.folder)
             after = self.reference()
-            tried.append((abs(after / before - 1), name, (before + after) / 2))
-            if tried[-1][0] <= STEADY:
+            self.profiles[ranks] = name, (before + after) / 2
+            if abs(after / before - 1) <= STEADY:
                 break
-        self.profiles[ranks] = min(tried)[1:]
-
-    def timed(self, what, steps):
-        """(seconds of a run, of the reference step before and after it); again if the machine's speed changed."""
-        tried = []
-        for _ in range(TRIES):
-            before = self.reference()
-            took = measured(self.program, what, steps, self.folder)
-            after = self.reference()
-            tried.append((abs(after / before - 1), took, (before + after) / 2))
-            if tried[-1][0] <= STEADY:
-                break
-        return min(tried)[1:]
 
     def measure(self, what, steps, times):
         """(seconds, profile, seconds of the reference step over those at calibration): the median of `times` runs,
@@ -230,9 +214,13 @@ class Machine:
         if what["ranks"] not in self.profiles:
             self.calibrate(what["ranks"])
         name, of_profile = self.profiles[what["ranks"]]
-        runs = [self.timed(what, steps) for _ in range(times)]
-        usual = statistics.median(reference for _, reference in runs)
-        return statistics.median(took / reference for took, reference in runs) * usual, name, usual / of_profile
+        references, ratios = [self.reference()], []
+        for _ in range(times):
+            took = measured(self.program, what, steps, self.folder)
+            references.append(self.reference())
+            ratios.append(2 * took / sum(references[-2:]))
+        usual = statistics.median(references)
+        return statistics.median(ratios) * usual, name, usual / of_profile
 
 
 def percentile(values, share):

@@ -46,26 +46,6 @@ def it_measures_what_the_planner_reads(workshop):
 
 
 @fact
-def it_measures_how_ranks_that_share_cores_wait_for_each_other(workshop):
-    profile = workshop.folder / "machine.json"
-    out = workshop.run_ranks(4, "doctor", "--calibrate", profile).done().out
-    network = json.loads(profile.read_text())["network"]
-    if os.cpu_count() >= 4:
-        check("shared_cores" not in network, network)
-        return
-    check(" for the last of 4 ranks after 10 ms of computation" in out, out)
-    groups = network["shared_cores"]
-    check([group["ranks"] for group in groups] == [2, 4], groups)
-    for group in groups:
-        check(group["waiting"] >= 0 and group["meeting"] >= 0, group)
-        for collective in ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "send"):
-            check(group[collective]["latency"] >= 0 and group[collective]["rate"] > 1e5, group)
-    config = workshop.config("run", {"parallelism": {"tensor": 4}})
-    step = json.loads(workshop.run("plan", config, "-n", 4, "--gpu", profile, "--json").done().out)["step"]
-    check(step["nine_of_ten_to"] > 1.2 * step["seconds"] > step["seconds"] > 0, step)
-
-
-@fact
 def it_agrees_with_a_config_that_fits_and_leaves_nothing_behind(workshop):
     config = workshop.config("run")
     before = contents(workshop.folder)

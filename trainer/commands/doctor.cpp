@@ -158,12 +158,6 @@ void calibrate_to(const std::string& file, const std::string& on) {
                             profile.memory_bandwidth * 1e-9, 100 * profile.streamed));
   row("link", fmt::format("{}: {:.2f} GB/s, {:.1f} us", link.name,
                           link.bandwidth * link.reached * 1e-9, link.latency * 1e6));
-  if (!profile.network.shared_cores.empty()) {
-    constexpr double kComputing = 0.01;
-    row("waiting", fmt::format("{:.1f} ms for the last of {} ranks after {:.0f} ms of computation",
-                               1e3 * profile.network.waiting_for_last(world.size(), kComputing),
-                               world.size(), 1e3 * kComputing));
-  }
   row("written", file);
 }
 
@@ -188,8 +182,7 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   const auto profile = std::make_shared<std::string>();
   app->add_option("--calibrate", *profile,
                   "Measure throughput and write a profile for 'trireme plan --gpu FILE.json'; "
-                  "under mpirun or srun all ranks measure at once, and where they outnumber the "
-                  "cores, how long they wait for each other")
+                  "under mpirun or srun all ranks measure at once")
       ->type_name("FILE.json")
       ->excludes(config);
   const auto device = std::make_shared<std::string>("cpu");

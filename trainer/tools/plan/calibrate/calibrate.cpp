@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
-#include <span>
 #include <string_view>
 
 #include "model/device/copy.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm.h"
-#include "model/tensor/host_tensor.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/tools/plan/calibrate/calibrate_compute.h"
-#include "trainer/tools/plan/calibrate/shared_cores.h"
 
 namespace trireme {
 namespace {
@@ -45,7 +41,7 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// Computation on the CPU that overlaps communication.
+// Computation on the CPU before the communication or overlapping it.
 class SomeMatmul {
  public:
   explicit SomeMatmul(std::int64_t side) : side_(side) {}
@@ -60,74 +56,36 @@ class SomeMatmul {
   Memory memory_{3 * static_cast<std::size_t>(side_ * side_) * sizeof(float), Device{}};
 };
 
-// Fits the formulas of links.cpp to seconds of a small all-reduce and of a large one.
-Link fitted_link(double little, double all, int size, int in_node, std::size_t large,
-                 const std::string& name) {
-  const double moving = std::max(all - little, 1e-9);
-  const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
-  return {.name = name,
-          .bandwidth = sent / moving / (in_node < size ? in_node : 1),
-          .reached = 1,
-          .latency = std::max(little, 0.0) / (2.0 * (size - 1))};
-}
+enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
-constexpr std::size_t kLittle = 64;
-
-Tensor of_bytes(std::byte* memory, std::size_t bytes, Device device) {
-  return {memory, DType::kF32, {static_cast<std::int64_t>(bytes / sizeof(float))}, device};
-}
-
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
+// ranks compute before or during them as in a step, in which those that share a core take turns.
 Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
-             const std::string& name) {
+             Work work, const std::string& name) {
   Stream stream(device);
   Stopwatch stopwatch(ranks, stream);
+  SomeMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
-    return stopwatch.together(
-        [&] { ranks.all_reduce(stream, of_bytes(memory, bytes, device), Reduce::kSum); });
-  };
-  const double little = sum(kLittle);
-  return fitted_link(little, sum(large), ranks.size(), in_node, large, name);
-}
-
-// Of memory that the ranks share, while they compute as in a step; samples alternate, because the
-// speed of the cores changes. `network` says how long ranks that share cores wait for each other.
-Link shared_link(Communicator& ranks, std::byte* memory, std::size_t large,
-                 const Network& network) {
-  constexpr int kRoundsOfLink = 6;
-  Stream stream(Device{});
-  Stopwatch stopwatch(ranks, stream);
-  SomeMatmul compute(512);
-  const auto product = [&] { compute(stream); };
-  const auto sum = [&](std::size_t bytes) {
-    return [&, tensor = of_bytes(memory, bytes, Device{})] {
+    const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
+    return stopwatch.together([&] {
+      if (work == Work::kBefore) compute(stream);
+      if (work != Work::kDuring) return ranks.all_reduce(stream, tensor, Reduce::kSum);
       Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
       compute(stream);
       transfer.wait();
-    };
+    });
   };
-  const double once = stopwatch.alone(product);
-  std::vector<double> alone, little, all;
-  sum(large)();
-  for (int round = 0; round < kRoundsOfLink; ++round) {
-    alone.push_back(stopwatch.sample_alone(product));
-    little.push_back(stopwatch.sample_together(sum(kLittle), stopwatch.calls_of(once)));
-    all.push_back(stopwatch.sample_together(sum(large), stopwatch.calls_of(once)));
-  }
-  const double computing = middle_mean(alone);
-  const double before = computing + network.waiting_for_last(ranks.size(), computing);
-  return fitted_link(middle_mean(little) - before, middle_mean(all) - before, ranks.size(),
-                     ranks.size(), large, "shared memory of the node");
-}
-
-// Whether the ranks of a node outnumber its cores, on any node; not of nodes with different numbers
-// of ranks, whose groups would differ.
-bool share_cores(const World& world, Communicator& all) {
-  const auto ranks = static_cast<float>(world.local_size());
-  const bool own = world.local_size() > sysconf(_SC_NPROCESSORS_ONLN);
-  std::array<float, 3> most{own ? 1.0F : 0.0F, ranks, -ranks};
-  Stream host(Device{});
-  all.all_reduce(host, host_tensor(std::span(most)), Reduce::kMax);
-  return most[0] > 0 && most[1] == -most[2];
+  const int size = ranks.size();
+  const double little = sum(64), all = sum(large);
+  const double alone = work == Work::kNone ? 0 : stopwatch.alone([&] { compute(stream); });
+  const double latency = std::max(little - alone, 0.0);
+  const double moving = std::max(all - little, 1e-9);
+  const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
+  const bool leaves = in_node < size;
+  return {.name = name,
+          .bandwidth = sent / moving / (leaves ? in_node : 1),
+          .reached = 1,
+          .latency = latency / (2.0 * (size - 1))};
 }
 
 Network network_of(World& world, Communicator& all, Communicator& node, Device device,
@@ -136,18 +94,18 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   network.ranks_per_node = node.size();
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
+  // Where each rank has a core the difference to computation alone would be noise.
+  const bool share_cores = !device.is_cuda() && node.size() > sysconf(_SC_NPROCESSORS_ONLN);
   const auto link = [&](Communicator& ranks, const char* where) {
     return link_of(ranks, device, own.data(), sizes.activations, node.size(),
-                   world.transport() + where);
+                   share_cores ? Work::kBefore : Work::kNone, world.transport() + where);
   };
   if (node.size() > 1) network.within = link(node, " within the node");
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
-  if (share_cores(world, all)) {
-    network.shared_cores = measure_shared_cores(world, ranks_of_node(world), sizes.activations);
-  }
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = shared_link(node, memory->data(), sizes.bucket, network);
+    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kDuring,
+                             "shared memory of the node");
   }
   return network;
 }

@@ -34,57 +34,41 @@ double median(Spells spells) {
 
 }  // namespace
 
-// Calls per second of this rank in a spell.
-double Stopwatch::rate_in_spell(const Work& work, int calls) {
-  const double spell = spell_of(ranks_), start = now();
-  int count = 0;
-  double passed = 0;
-  for (; passed < spell; passed = now() - start) {
-    for (int i = 0; i < calls; ++i) work();
-    stream_.synchronize();
-    count += calls;
-  }
-  return count / passed;
-}
-
 double Stopwatch::alone(const Work& work) {
   work();
+  const double spell = spell_of(ranks_);
   // Between two looks at the clock.
   const int calls = stream_.on_cuda() ? calls_of_a_spell(work) : 1;
   ranks_.barrier(host_);
-  Spells done = {};
-  for (double& in_spell : done) in_spell = rate_in_spell(work, calls);
+  Spells done = {};  // calls per second, summed over ranks
+  for (double& in_spell : done) {
+    const double start = now();
+    int count = 0;
+    double passed = 0;
+    for (; passed < spell; passed = now() - start) {
+      for (int i = 0; i < calls; ++i) work();
+      stream_.synchronize();
+      count += calls;
+    }
+    in_spell = count / passed;
+  }
   ranks_.all_reduce(host_, host_tensor(std::span(done)), Reduce::kSum);
   return ranks_.size() / median(done);
-}
-
-double Stopwatch::sample_alone(const Work& work) {
-  ranks_.barrier(host_);
-  double rate[] = {rate_in_spell(work, 1)};
-  ranks_.all_reduce(host_, host_tensor(std::span(rate)), Reduce::kSum);
-  return ranks_.size() / rate[0];
-}
-
-double Stopwatch::sample_together(const Work& work, int calls) {
-  ranks_.barrier(host_);
-  const double begin = now();
-  for (int i = 0; i < calls; ++i) work();
-  stream_.synchronize();
-  double seconds[] = {(now() - begin) / calls};
-  ranks_.all_reduce(host_, host_tensor(std::span(seconds)), Reduce::kSum);
-  return seconds[0] / ranks_.size();
 }
 
 double Stopwatch::together(const Work& work) {
   work();
   const int count = calls_of_a_spell(work);
   Spells spells = {};
-  for (double& spell : spells) spell = sample_together(work, count);
-  return median(spells);
-}
-
-int Stopwatch::calls_of(double seconds) const {
-  return static_cast<int>(std::clamp(spell_of(ranks_) / seconds, 1.0, 1000.0));
+  for (double& spell : spells) {
+    ranks_.barrier(host_);
+    const double begin = now();
+    for (int i = 0; i < count; ++i) work();
+    stream_.synchronize();
+    spell = (now() - begin) / count;
+  }
+  ranks_.all_reduce(host_, host_tensor(std::span(spells)), Reduce::kSum);
+  return median(spells) / ranks_.size();
 }
 
 // The same on all ranks.
@@ -95,7 +79,7 @@ int Stopwatch::calls_of_a_spell(const Work& work) {
   stream_.synchronize();
   double once[] = {now() - start};
   ranks_.all_reduce(host_, host_tensor(std::span(once)), Reduce::kMax);
-  return calls_of(once[0]);
+  return static_cast<int>(std::clamp(spell_of(ranks_) / once[0], 1.0, 1000.0));
 }
 
 }  // namespace trireme

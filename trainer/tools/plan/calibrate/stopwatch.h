@@ -21,15 +21,8 @@ class Stopwatch {
   // Seconds of a call of collective work, repeated equally often on every rank.
   double together(const Work& work);
 
-  // One sample of each, for measurements that take turns; without a call that is not counted.
-  double sample_alone(const Work& work);
-  double sample_together(const Work& work, int calls);
-  // Of a sample of work that takes `seconds` per call.
-  int calls_of(double seconds) const;
-
  private:
   int calls_of_a_spell(const Work& work);
-  double rate_in_spell(const Work& work, int calls);
 
   Communicator& ranks_;
   Stream& stream_;

@@ -14,9 +14,6 @@
 namespace trireme {
 
 TRIREME_JSON(Link, name, bandwidth, reached, latency)
-TRIREME_JSON(SharedCores::Message, latency, rate)
-TRIREME_JSON(SharedCores, ranks, waiting, meeting, all_reduce, reduce_scatter, all_gather,
-             all_to_all, send)
 
 void json_fields(auto& f, ProductRate& rate) {
   f("peak", rate.peak);
@@ -44,9 +41,6 @@ void json_fields(auto& f, Network& network) {
     f("ranks_per_host", network.ranks_per_host);
   }
   if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
-  if (f.has("shared_cores", !network.shared_cores.empty())) {
-    f("shared_cores", network.shared_cores);
-  }
 }
 
 namespace {
@@ -88,32 +82,6 @@ std::string lower(std::string text) {
   return text;
 }
 
-void check_sharing(const std::vector<SharedCores>& groups, const std::string& from) {
-  int smaller = 1;
-  for (const SharedCores& group : groups) {
-    const auto require_that = [&](bool holds, const std::string& key, double value,
-                                  const char* what) {
-      if (!holds) {
-        throw ConfigError(say(from, ": shared_cores of ", group.ranks, " ranks: ", key, " = ",
-                              value, ": must be ", what));
-      }
-    };
-    require_that(group.ranks > smaller, "ranks", group.ranks,
-                 "more than 1, and more than in the group before");
-    smaller = group.ranks;
-    require_that(group.waiting >= 0, "waiting", group.waiting, "at least 0");
-    require_that(group.meeting >= 0, "meeting", group.meeting, "at least 0");
-    for (const auto& [key, message] : {std::pair{"all_reduce", group.all_reduce},
-                                       {"reduce_scatter", group.reduce_scatter},
-                                       {"all_gather", group.all_gather},
-                                       {"all_to_all", group.all_to_all},
-                                       {"send", group.send}}) {
-      require_that(message.latency >= 0, say(key, ".latency"), message.latency, "at least 0");
-      require_that(message.rate > 0, say(key, ".rate"), message.rate, "above 0");
-    }
-  }
-}
-
 void check(const DeviceProfile& profile, const std::string& from) {
   const auto positive = [&](const char* key, double value) {
     if (!(value > 0)) throw ConfigError(say(from, ": ", key, " = ", value, ": must be above 0"));
@@ -127,7 +95,6 @@ void check(const DeviceProfile& profile, const std::string& from) {
     positive("bandwidth", link->bandwidth);
     positive("reached", link->reached);
   }
-  check_sharing(profile.network.shared_cores, from);
   if (profile.host.bandwidth != 0) {
     positive("host.bandwidth", profile.host.bandwidth);
     positive("host.reached", profile.host.reached);
@@ -207,7 +174,6 @@ DeviceProfile read_profile(const std::filesystem::path& path) {
   try {
     auto profile = read_json<DeviceProfile, ConfigError>(read_text(path), path.string());
     check(profile, path.string());
-    if (!profile.network.shared_cores.empty()) profile.band = kSharedCoresBand;
     return profile;
   } catch (const EnvironmentError& error) {
     throw ConfigError(error.what());

@@ -41,10 +41,8 @@ struct TimeBand {
   double least = 0, most = 0;
 };
 // Of a profile that was measured: 16 of 18 runs in scripts/speed/RESULTS.md and of experts on CPUs.
+// Ranks that share cores take up to 1.8 times what is predicted (CPU.md).
 inline constexpr TimeBand kMeasuredBand{0.95, 1.12};
-// Of a profile of ranks that share cores. Chosen before the draw in CPU.md: of an earlier one of 16
-// configurations nine in ten were within 15 to 18 %, and ranks come late rather than early.
-inline constexpr TimeBand kSharedCoresBand{0.85, 1.25};
 
 // A device with its memory and links; for a CPU, the resources of one rank.
 struct DeviceProfile {
@@ -61,7 +59,7 @@ struct DeviceProfile {
   // Between the device and pinned host memory. Of a CPU, and of profiles that were written before
   // it was measured, without bandwidth.
   Link host = {};
-  TimeBand band = kMeasuredBand;  // of files: by whether ranks share cores
+  TimeBand band = kMeasuredBand;
   // Of matmuls whose operands have a byte per element or less. Not kFloat8: an assumption of the
   // plan (with_matmul_format), which is not in files.
   NumberFormat narrow = NumberFormat::kFloat8;

@@ -43,35 +43,6 @@ double tree_latency(const Network& network, int size, int in_node) {
 
 }  // namespace
 
-const SharedCores::Message& SharedCores::message(Collective collective) const {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return all_reduce;
-    case Collective::kReduceScatter:
-      return reduce_scatter;
-    case Collective::kAllGather:
-      return all_gather;
-    case Collective::kAllToAll:
-      return all_to_all;
-    case Collective::kBroadcast:
-    case Collective::kSend:
-      return send;
-  }
-  return send;
-}
-
-const SharedCores* Network::sharing(int ranks) const {
-  if (shared_cores.empty()) return nullptr;
-  const auto found = std::find_if(shared_cores.begin(), shared_cores.end(),
-                                  [&](const SharedCores& group) { return group.ranks >= ranks; });
-  return found == shared_cores.end() ? &shared_cores.back() : &*found;
-}
-
-double Network::waiting_for_last(int ranks, double computing) const {
-  const SharedCores* const group = ranks > 1 ? sharing(ranks) : nullptr;
-  return group ? group->waiting * std::sqrt(std::max(computing, 0.0)) : 0;
-}
-
 int ranks_in_node(const Network& network, const GroupShape& group) {
   const int node = network.ranks_per_node, stride = std::max(group.stride, 1);
   if (group.world > 0 && group.world <= node) return group.size;
@@ -120,11 +91,6 @@ double collective_seconds(const Network& network, Collective collective, const G
   if (group.size < 2) return 0;
   const int in_node = ranks_in_node(network, group);
   const double sent = bytes_sent(collective, group.size, bytes);
-  const SharedCores* const sharing = in_node == group.size ? network.sharing(group.size) : nullptr;
-  if (sharing) {
-    const SharedCores::Message& message = sharing->message(collective);
-    return message.latency + sent / message.rate;
-  }
   if (collective == Collective::kSend) {
     if (in_node == group.size) return network.within.latency + sent / rate_within(network, 1);
     return network.between.latency + sent / rate(network.between);

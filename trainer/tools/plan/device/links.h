@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "model/device/planned_op.h"
 
@@ -14,21 +13,6 @@ struct Link {
   double bandwidth = 0;  // bytes/s per direction by the vendor
   double reached = 1;    // fraction of it that large messages reach
   double latency = 0;    // seconds
-};
-
-// Groups of ranks that take turns on the cores of their node, measured with all of its ranks at
-// work. Ranks that compute equally long and then meet wait for the last of them.
-struct SharedCores {
-  // Seconds of a message without bytes, and bytes/s that a rank sends; both without waiting.
-  struct Message {
-    double latency = 0, rate = 0;
-  };
-  int ranks = 2;       // of a group
-  double waiting = 0;  // seconds per square root of the seconds of computation before
-  double meeting = 0;  // seconds of an all-reduce of a few numbers, without waiting
-  Message all_reduce = {}, reduce_scatter = {}, all_gather = {}, all_to_all = {}, send = {};
-
-  const Message& message(Collective collective) const;
 };
 
 // Links within and between nodes. Every rank has its own link out of its node, as with one network
@@ -52,20 +36,12 @@ struct Network {
   int ranks_per_host = 0;
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
-  // Of a node whose ranks outnumber its cores, by increasing group size: replace `within`. Empty:
-  // each rank has a core of its own.
-  std::vector<SharedCores> shared_cores = {};
 
   int ranks_of_host() const { return ranks_per_host > 0 ? ranks_per_host : ranks_per_node; }
   // Seconds by which communication of `sending` prolongs overlapped computation of `computing`.
   double waiting(double sending, double computing) const {
     return std::max(sending - computing, occupied * sending);
   }
-  // The measured group of at least so many ranks, or the largest; null where each rank has a core.
-  const SharedCores* sharing(int ranks) const;
-  // Seconds that a rank waits for the last of `ranks` after `computing` seconds; 0 where each rank
-  // has a core of its own.
-  double waiting_for_last(int ranks, double computing) const;
 };
 
 // Ranks first, first + stride, ... of a mesh axis of a run with `world` ranks (0: many nodes).
@@ -76,9 +52,8 @@ struct GroupShape {
   int world = 0;
 };
 
-// Seconds of a collective, without waiting_for_last, by the alpha-beta model of a ring, or of a
-// tree for small all-reduces. `bytes` is the size of the full tensor (all ranks' shards together).
-// 0 in a group of one.
+// Seconds of a collective by the alpha-beta model of a ring, or of a tree for small all-reduces.
+// `bytes` is the size of the full tensor (all ranks' shards together). 0 in a group of one.
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
 

@@ -30,7 +30,6 @@ class StepModel {
   double reduce_gradients();
   double sum_tied();
   double publish_weights(std::size_t rank);
-  double wait_for_last() const;
   void update(double computed);
   void fill_traffic(int rank);
 
@@ -158,22 +157,6 @@ double StepModel::publish_weights(std::size_t rank) {
   return overlaps() ? late + device_.network.occupied * (sum.seconds - late) : sum.seconds;
 }
 
-// Where ranks share cores: those that nothing kept in step before wait for the last of all, and
-// the messages of the losses, of the gradient's norm and of the loop take turns too.
-double StepModel::wait_for_last() const {
-  const Network& network = device_.network;
-  const auto ranks = static_cast<int>(work_.ranks());
-  if (network.shared_cores.empty()) return 0;
-  const auto message = [&](std::int64_t size) {
-    return size > 1 ? network.sharing(static_cast<int>(size))->meeting : 0;
-  };
-  const MeshShape& mesh = work_.mesh;
-  const double small = message(mesh.pipeline) + message(mesh.context) +
-                       message(mesh.data_replicate * mesh.data_shard) + 2 * message(ranks);
-  if (ranks_in_step(work_) == ranks) return small;
-  return small + network.waiting_for_last(ranks, result_.timeline.makespan);
-}
-
 void StepModel::update(double computed) {
   StepSums& sums = result_.sums;
   double updating = 0, copying = 0;
@@ -258,7 +241,7 @@ StepEstimate StepModel::estimate() {
   sums.reducing = reduced - result_.timeline.makespan;
   sums.tied = sum_tied();
   const double computed = reduced + sums.tied;
-  result_.parts.waiting = computed * straggling(device_.network, work_.ranks()) + wait_for_last();
+  result_.parts.waiting = computed * straggling(device_.network, work_.ranks());
   update(computed);
   fill_traffic(busiest);
   return std::move(result_);
@@ -296,18 +279,6 @@ std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& tim
   return stages;
 }
 
-// Where ranks share cores: both ends of a transfer are as late as the last of the ranks that are in
-// step with it.
-double waiting_of_transfers(const std::vector<StageCosts>& stages, const Workload& work,
-                            const Network& network) {
-  double computing = 0;
-  for (const StageCosts& stage : stages) {
-    computing += (stage.forward.seconds() + stage.backward.seconds()) / 2;
-  }
-  return network.waiting_for_last(2 * ranks_in_step(work),
-                                  computing / static_cast<double>(std::size(stages)));
-}
-
 ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
                          const Workload& work, const Network& network) {
   ActionCosts costs;
@@ -319,7 +290,6 @@ ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& o
   if (work.mesh.pipeline > 1) {
     costs.transfer = collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
                                         ops.boundary_bytes);
-    costs.transfer += waiting_of_transfers(stages, work, network);
   }
   return costs;
 }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "model/base/error.h"
 #include "model/ops/attention.h"
@@ -79,30 +78,17 @@ OpTime op_time(const PlannedOp& op, const DeviceProfile& device) {
           .launch = device.launch};
 }
 
-bool is_of_context(std::string_view group) {
-  return group.starts_with("context");
-}
-
 bool is_of_data(const PlannedOp& message) {
   const std::string_view group = message.name;
   return group == "data_shard" || group == "data_replicate" || group == "expert_shard" ||
          group == "expert_replicate";
 }
 
-bool is_in_step(const PlannedOp& message, const Workload& work) {
-  const std::string_view group = message.name;
-  return group == "tensor" || is_of_context(group) || group == "expert" ||
-         (is_of_data(message) && work.spec.parallelism.zero >= 2);
-}
-
 // A message of ZeRO-0 and 1 that does not fill a bucket shares one with others, and its latency.
 MessageTime data_message(const PlannedOp& message, const Workload& work, const Network& links) {
   const GroupShape group = group_of(message.name, work);
   Network network = links;
-  if (shares_memory(links, group)) {
-    network.within = *links.shared;
-    network.shared_cores.clear();
-  }
+  if (shares_memory(links, group)) network.within = *links.shared;
   const double latency = collective_seconds(network, message.collective, group, 0);
   const double moving =
       collective_seconds(network, message.collective, group, message.bytes) - latency;
@@ -148,12 +134,8 @@ ListTime ListTime::operator*(double times) const {
           tensor * times,   context * times,   expert * times,  data * times};
 }
 
-int ranks_in_step(const Workload& work) {
-  const MeshShape& mesh = work.mesh;
-  const std::int64_t of_data = work.spec.parallelism.zero >= 2
-                                   ? mesh.context * mesh.data_shard
-                                   : std::max(mesh.context, mesh.expert);
-  return static_cast<int>(mesh.tensor * of_data);
+bool is_of_context(std::string_view group) {
+  return group.starts_with("context");
 }
 
 GroupShape group_of(std::string_view name, const Workload& work) {
@@ -235,59 +217,20 @@ class ListTimer {
 
 }  // namespace
 
-namespace {
-
-// Where ranks share cores, what each message waits for the last of its ranks. A list's ops after
-// its last message come before the first of the next block's.
-class WaitForLast {
- public:
-  WaitForLast(const PartOps::List& list, const Workload& work, const DeviceProfile& device)
-      : work_(work), network_(device.network) {
-    if (network_.shared_cores.empty()) return;
-    ranks_ = ranks_in_step(work);
-    for (const PlannedOp& op : list) {
-      if (op.kind != PlannedOp::Kind::kMessage) {
-        computed(op_time(op, device).seconds() * imbalance(op, work));
-      } else if (is_in_step(op, work)) {
-        computed_ = 0;
-      }
-    }
-  }
-  void computed(double seconds) { computed_ += seconds; }
-  double of(const PlannedOp& message) {
-    if (ranks_ < 2 || !is_in_step(message, work_)) return 0;
-    return network_.waiting_for_last(ranks_, std::exchange(computed_, 0));
-  }
-
- private:
-  const Workload& work_;
-  const Network& network_;
-  int ranks_ = 1;
-  double computed_ = 0;  // since the last message
-};
-
-}  // namespace
-
 ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device,
                    std::vector<OpTime>* each) {
   ListTimer timer(device.network, each);
   ListTime& time = timer.time;
-  WaitForLast wait(list, work, device);
   for (const PlannedOp& op : list) {
     const double factor = imbalance(op, work);
     if (op.kind != PlannedOp::Kind::kMessage) {
       OpTime one = op_time(op, device);
       for (double* part : {&one.compute, &one.memory, &one.launch}) *part *= factor;
       timer.add(one);
-      wait.computed(one.seconds());
       continue;
     }
     const std::string_view name = op.name;
-    const double waiting = wait.of(op);
-    if (is_of_data(op)) {
-      time.data += data_message(op, work, device.network);
-      time.data.seconds += waiting;
-    }
+    if (is_of_data(op)) time.data += data_message(op, work, device.network);
     MessageTime* const axis = name == "tensor"      ? &time.tensor
                               : is_of_context(name) ? &time.context
                               : name == "expert"    ? &time.expert
@@ -296,8 +239,7 @@ ListTime list_time(const PartOps::List& list, const Workload& work, const Device
     const GroupShape group = group_of(name, work);
     const OpTime message{
         .op = &op,
-        .link =
-            collective_seconds(device.network, op.collective, group, op.bytes) * factor + waiting,
+        .link = collective_seconds(device.network, op.collective, group, op.bytes) * factor,
         .sent = bytes_sent(op.collective, group.size, op.bytes)};
     *axis += {message.link, message.sent};
     timer.add_message(message);

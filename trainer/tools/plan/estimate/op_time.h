@@ -32,8 +32,7 @@ struct OpTime {
   const PlannedOp* op = nullptr;
   // Of an op: roofline and launch. A matmul's result is written after its operands were read.
   double compute = 0, memory = 0, launch = 0;
-  // Of a message: its exposed part, all its time on the link (where ranks share cores, with the
-  // wait for the last of them), and the bytes that it sends.
+  // Of a message: its exposed part, all its time on the link, and the bytes that it sends.
   double exposed = 0, link = 0, sent = 0;
 
   bool is_message() const { return op->kind == PlannedOp::Kind::kMessage; }
@@ -45,9 +44,6 @@ struct OpTime {
 // whose seconds are the list's.
 ListTime list_time(const PartOps::List& list, const Workload& work, const DeviceProfile& device,
                    std::vector<OpTime>* each = nullptr);
-
-// Ranks that the messages within a micro-batch keep in step: each waits for the last of them.
-int ranks_in_step(const Workload& work);
 
 // Slowdown of a matmul against one whose tiles fill all waves of `units` multiprocessors.
 double wave_slowdown(const PlannedOp& op, int units);

@@ -66,17 +66,12 @@ StepOps with_shards_of(StepOps ops, const ParallelismConfig& recorded,
   return ops;
 }
 
-DeviceProfile without_waits(DeviceProfile profile) {
-  for (SharedCores& group : profile.network.shared_cores) group.waiting = 0;
-  return profile;
-}
-
 }  // namespace
 
 LayoutBounds::LayoutBounds(const RunConfig& config, const DeviceProfile& profile, Device device,
                            double expert_imbalance)
     : config_(config),
-      profile_(without_waits(profile)),
+      profile_(profile),
       device_(device),
       expert_imbalance_(expert_imbalance),
       model_(plan_model(config)),

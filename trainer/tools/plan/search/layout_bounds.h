@@ -82,8 +82,7 @@ class LayoutBounds {
   double fastest() const { return profile_.pace(1); }  // of a rank while all others wait
 
   const RunConfig& config_;
-  const DeviceProfile profile_;  // without waits for the last of ranks, which a family's members do
-                                 // not have in common
+  const DeviceProfile& profile_;
   Device device_;
   double expert_imbalance_;
   ModelPlan model_;
