@@ -66,15 +66,13 @@ struct Blackwell {
 constexpr std::array<Blackwell, 4> kBlackwells{{
     {"B200",
      "NVIDIA DGX B200 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, energy "
-     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy in "
-     "8 "
-     "bits, attention at the full clock, links and memory as on H100",
+     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy "
+     "in 8 bits, attention at the full clock, links and memory as on H100",
      191.5, 1000, 148, 75, 2250, 4500, 9000, 0.776, 0.763, 400},
     {"B300",
      "NVIDIA HGX B300 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, energy "
-     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy in "
-     "8 "
-     "bits, attention at the full clock, links and memory as on H100",
+     "in 16 bits by SimuMax's kernels on B200; assumed: NVFP4 reaches what float8 does, energy "
+     "in 8 bits, attention at the full clock, links and memory as on H100",
      287.6, 1100, 148, 75, 2250, 4500, 14000, 0.786, 0.745, 800},
     {"GB200",
      "NVIDIA GB200 NVL72 data sheet; matmuls in 8 and 16 bits as measured by ml-engineering, "
@@ -84,8 +82,7 @@ constexpr std::array<Blackwell, 4> kBlackwells{{
     {"GB300",
      "NVIDIA GB300 NVL72 data sheet; energy in 16 bits by SimuMax's kernels on B200; assumed: "
      "matmuls reach what was measured on GB200, energy in 8 bits, attention at the full clock, "
-     "links "
-     "and memory as on H100",
+     "links and memory as on H100",
      297.2, 1400, 152, 80, 2500, 5000, 15000, 0.729, 0.723, 800, true},
 }};
 
