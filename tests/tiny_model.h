@@ -60,7 +60,7 @@ inline ModelConfig tiny_model(std::string_view family, const TinySize& size = {}
   if (m.sliding_window > 0) m.sliding_window = 3;
   // Layers with and without a window also in the smallest models.
   for (std::int64_t i = 0; m.sliding_window > 0 && i < size.layers; ++i) {
-    m.layer_types.emplace_back(i % 2 == 0 ? kSlidingAttention : kFullAttention);
+    m.layer_types.push_back(i % 2 == 0 ? LayerType::kSlidingAttention : LayerType::kFullAttention);
   }
   return m;
 }

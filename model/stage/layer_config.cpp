@@ -17,9 +17,13 @@ RopeConfig rope_of(const ModelConfig& c, bool has_window) {
   return {c.rope_local_base_freq > 0 ? c.rope_local_base_freq : c.rope_theta, {}};
 }
 
+LayerType layer_type(bool has_window) {
+  return has_window ? LayerType::kSlidingAttention : LayerType::kFullAttention;
+}
+
 bool has_window(const ModelConfig& c, std::int64_t layer) {
   if (c.sliding_window == 0) return false;
-  if (!c.layer_types.empty()) return c.layer_types[layer] == kSlidingAttention;
+  if (!c.layer_types.empty()) return c.layer_types[layer] == LayerType::kSlidingAttention;
   const std::int64_t every = find_family(c.model_type).full_attention_every;
   return every == 0 || (layer + 1) % every != 0;
 }
@@ -74,12 +78,12 @@ std::vector<LayerConfig> layer_configs(const ModelConfig& c) {
 
 ModelConfig with_layer_lists(ModelConfig config) {
   const ModelConfig& c = config;
-  std::vector<std::string> types;
+  std::vector<LayerType> types;
   std::vector<std::int64_t> ropes;
   bool any_window = false, all_rope = true;
   for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
     const bool windowed = has_window(c, i), rotary = has_rope(c, i);
-    types.emplace_back(windowed ? kSlidingAttention : kFullAttention);
+    types.push_back(layer_type(windowed));
     ropes.push_back(rotary ? 1 : 0);
     any_window |= windowed;
     all_rope &= rotary;
@@ -100,7 +104,7 @@ ModelConfig with_equal_layers(ModelConfig config, std::int64_t layer, std::int64
   config.mlp_only_layers.clear();
   config.first_k_dense_replace = 0;
   config.num_hidden_layers = count;
-  config.layer_types.assign(count, std::string(windowed ? kSlidingAttention : kFullAttention));
+  config.layer_types.assign(count, layer_type(windowed));
   config.no_rope_layers.assign(count, rotary ? 1 : 0);
   return config;
 }

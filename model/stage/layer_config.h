@@ -6,9 +6,6 @@
 
 namespace trireme {
 
-inline constexpr std::string_view kFullAttention = "full_attention";
-inline constexpr std::string_view kSlidingAttention = "sliding_attention";
-
 // What differs between the layers of a model.
 struct LayerConfig {
   std::int64_t window = 0;  // tokens that a query sees, itself included; 0: all before it

@@ -11,6 +11,7 @@
 namespace trireme {
 
 enum class PositionKind : std::uint8_t { kLearned, kRotary };
+enum class LayerType : std::uint8_t { kFullAttention, kSlidingAttention };
 
 // Norms of a block's two branches, attention and MLP: of the branch's input (GPT-2, Llama), of its
 // output before it is added to the residual stream (OLMo 2), or of both (Gemma 2).
@@ -21,6 +22,10 @@ inline constexpr std::array<std::string_view, 4> kActivationNames{"gelu", "gelu_
                                                                   "silu"};
 inline constexpr std::array<std::string_view, 6> kRopeTypeNames{"default", "linear",   "dynamic",
                                                                 "yarn",    "longrope", "llama3"};
+
+inline constexpr std::string_view kFullAttention = "full_attention";
+inline constexpr std::string_view kSlidingAttention = "sliding_attention";
+inline constexpr std::array<std::string_view, 2> kLayerTypeNames{kFullAttention, kSlidingAttention};
 
 // How rotary frequencies are changed for longer sequences; Hugging Face's rope_scaling. Members
 // that a type does not name are unused.
@@ -102,7 +107,7 @@ struct ModelConfig {
   bool rope_interleaved = false;    // rotates pairs of adjacent elements
   std::int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: no windows
   // By layer; empty: the family's pattern.
-  std::vector<std::string> layer_types = {};      // "full_attention" or "sliding_attention"
+  std::vector<LayerType> layer_types = {};
   std::vector<std::int64_t> no_rope_layers = {};  // 0: no positions (NoPE, Kazemnejad et al. 2023)
   bool attention_bias = false;                    // of the query, key and value projections
   bool attention_output_bias = false;             // of the output projection

@@ -126,7 +126,8 @@ ModelConfig rotary(const std::string& name) {
   if (name == "olmoe") m.head_dim = 9 * 2;
   if (name == "gemma3_text") {
     m.query_pre_attn_scalar = 24;
-    m.layer_types = {"sliding_attention", "sliding_attention", "full_attention"};
+    m.layer_types = {LayerType::kSlidingAttention, LayerType::kSlidingAttention,
+                     LayerType::kFullAttention};
     m.rope_scaling = {.type = RopeScaling::Type::kLinear, .factor = 8};
   }
   return m;

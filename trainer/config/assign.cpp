@@ -48,7 +48,9 @@ class Assigner {
 
   template <class Enum>
   requires std::is_enum_v<Enum>
-  void set(const toml::node& node, Enum* to) { reader_.choice(node, option_.allowed, *to); }
+  void set(const toml::node& node, Enum* to) {
+    take(reader_.choice<Enum>(node, option_.allowed), to);
+  }
 
   void set(const toml::node& node, std::vector<std::int64_t>* to) {
     take(
@@ -60,6 +62,14 @@ class Assigner {
   void set(const toml::node& node, std::vector<std::string>* to) {
     take(reader_.items(node, "a list of strings, [\"...\", \"...\"]",
                        [&](const toml::node& item) { return word(item); }),
+         to);
+  }
+
+  void set(const toml::node& node, std::vector<LayerType>* to) {
+    take(reader_.items(node, "a list of strings, [\"...\", \"...\"]",
+                       [&](const toml::node& item) {
+                         return reader_.choice<LayerType>(item, option_.allowed);
+                       }),
          to);
   }
 

@@ -69,11 +69,10 @@ void set(ValueReader& reader, const toml::node& node, const Range& range, std::v
 }
 
 void read_rope_type(ValueReader& reader, const toml::node& node, RopeScaling& rope) {
-  RopeScaling::Type chosen = rope.type;
-  reader.choice(node, rope_type_names(), chosen);
-  if (chosen == rope.type) return;
-  rope = RopeScaling{.type = chosen};
-  if (chosen == RopeScaling::Type::kLlama3) rope.original_max_position_embeddings = 8192;
+  const auto chosen = reader.choice<RopeScaling::Type>(node, rope_type_names());
+  if (!chosen || *chosen == rope.type) return;
+  rope = RopeScaling{.type = *chosen};
+  if (*chosen == RopeScaling::Type::kLlama3) rope.original_max_position_embeddings = 8192;
 }
 
 void read_rope_members(ValueReader& reader, const toml::table& table, RopeScaling& rope) {

@@ -151,8 +151,9 @@ void add_model_parts(Options& to) {
                 .applies = is_rotary});
   to.push_back({.key = "model.layer_types",
                 .slot = TRIREME_MEMBER(model.layer_types),
-                .help = "by layer, full_attention or sliding_attention",
+                .help = "by layer",
                 .effect = Effect::kNumerics,
+                .allowed = {kLayerTypeNames.begin(), kLayerTypeNames.end()},
                 .default_text =
                     "with a sliding_window: gemma2 and gpt_oss every second, olmo3 every fourth, "
                     "gemma3_text every sixth layer has full attention; else none",

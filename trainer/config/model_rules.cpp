@@ -72,12 +72,8 @@ class ModelRules : public RuleCheck {
     };
     fits(m.layer_types.size(), "model.layer_types");
     fits(m.no_rope_layers.size(), "model.no_rope_layers");
-    bool is_sliding = false;
-    for (const std::string& type : m.layer_types) {
-      is_sliding |= type == kSlidingAttention;
-      check(type == kFullAttention || type == kSlidingAttention, {"model.layer_types"},
-            say("layers are ", kFullAttention, " or ", kSlidingAttention, ", not ", shown(type)));
-    }
+    const bool is_sliding = std::find(m.layer_types.begin(), m.layer_types.end(),
+                                      LayerType::kSlidingAttention) != m.layer_types.end();
     check(!is_sliding || m.sliding_window > 0, {"model.layer_types", "model.sliding_window"},
           say(kSlidingAttention, " needs sliding_window, the tokens that a query sees"));
   }

@@ -12,11 +12,12 @@
 namespace trireme {
 
 // Pointer to the RunConfig member of a key.
-using Slot = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
-                          std::vector<std::int64_t>*, std::vector<std::string>*,
-                          std::vector<DataSource>*, std::vector<DataStage>*,
-                          std::vector<data::SampleRange>*, std::vector<BatchSize>*, Activation*,
-                          Recompute*, CompressionOptions::Method*, ContextMethod*, RopeScaling*>;
+using Slot =
+    std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
+                 std::vector<std::int64_t>*, std::vector<std::string>*, std::vector<LayerType>*,
+                 std::vector<DataSource>*, std::vector<DataStage>*, std::vector<data::SampleRange>*,
+                 std::vector<BatchSize>*, Activation*, Recompute*, CompressionOptions::Method*,
+                 ContextMethod*, RopeScaling*>;
 
 // Effect of a changed value on a run that resumes from a checkpoint.
 enum class Effect {

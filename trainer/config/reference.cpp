@@ -15,6 +15,7 @@ struct TypeName {
   std::string operator()(const std::filesystem::path*) const { return "path"; }
   std::string operator()(const std::vector<std::int64_t>*) const { return "list"; }
   std::string operator()(const std::vector<std::string>*) const { return "list"; }
+  std::string operator()(const std::vector<LayerType>*) const { return "list"; }
   std::string operator()(const std::vector<DataSource>*) const { return "list"; }
   std::string operator()(const std::vector<DataStage>*) const { return "list"; }
   std::string operator()(const std::vector<data::SampleRange>*) const { return "list"; }

@@ -72,13 +72,14 @@ class ValueReader {
   }
 
   template <class Enum>
-  void choice(const toml::node& node, const std::vector<std::string>& allowed, Enum& to) {
+  std::optional<Enum> choice(const toml::node& node, const std::vector<std::string>& allowed) {
     const std::string* word = text(node);
-    if (word == nullptr) return;
-    const auto names = names_of_values(to);
+    if (word == nullptr) return std::nullopt;
+    const auto names = names_of_values(Enum{});
     const auto found = std::find(names.begin(), names.end(), *word);
-    if (found == names.end()) return not_allowed(node, *word, allowed);
-    to = static_cast<Enum>(found - names.begin());
+    if (found != names.end()) return static_cast<Enum>(found - names.begin());
+    not_allowed(node, *word, allowed);
+    return std::nullopt;
   }
 
   void complain(const toml::node& node, std::string what);

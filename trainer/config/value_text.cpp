@@ -55,6 +55,14 @@ std::string text_of(const std::vector<std::string>& words) {
   return "[" + list + "]";
 }
 
+std::string text_of(const std::vector<LayerType>& types) {
+  std::string list;
+  for (const LayerType type : types) {
+    list += (list.empty() ? "" : ", ") + to_toml(name_of_value(type));
+  }
+  return "[" + list + "]";
+}
+
 std::string text_of(const std::vector<data::SampleRange>& ranges) {
   std::string list;
   for (const data::SampleRange& range : ranges) {
@@ -81,6 +89,7 @@ struct Printer {
   }
   std::string operator()(const std::vector<std::int64_t>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<std::string>* value) const { return text_of(*value); }
+  std::string operator()(const std::vector<LayerType>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataSource>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<DataStage>* value) const { return text_of(*value); }
   std::string operator()(const std::vector<data::SampleRange>* value) const {

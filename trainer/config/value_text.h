@@ -17,6 +17,9 @@ std::string to_toml(std::string_view text);  // quoted
 inline std::span<const std::string_view> names_of_values(Activation) {
   return kActivationNames;
 }
+inline std::span<const std::string_view> names_of_values(LayerType) {
+  return kLayerTypeNames;
+}
 inline std::span<const std::string_view> names_of_values(RopeScaling::Type) {
   return kRopeTypeNames;
 }

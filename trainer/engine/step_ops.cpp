@@ -36,7 +36,7 @@ class PartWalk {
     boundary_ = arenas_.communication.take(stage().boundary(batch_.tokens()), spec.compute);
   }
 
-  PartOps record();
+  PartOps record(Recorded recorded = Recorded::kAll);
   double boundary_bytes() const { return static_cast<double>(boundary_.bytes()); }
 
  private:
@@ -65,7 +65,7 @@ void PartWalk::pass(PartOps::List& list, const Body& body) {
   body(ctx);
 }
 
-PartOps PartWalk::record() {
+PartOps PartWalk::record(Recorded recorded) {
   PartOps ops;
   Stage::Saved saved;
   model_.begin_gradients(spec_.micro_batches);
@@ -84,8 +84,10 @@ PartOps PartWalk::record() {
   }
   tally_.ops = &ops.finish;
   model_.finish_gradients(stream_, /*update=*/1);
-  tally_.ops = &ops.update;
-  model_.optimizer().step(stream_, /*learning_rate=*/0, /*update=*/1);
+  if (recorded == Recorded::kAll) {
+    tally_.ops = &ops.update;
+    model_.optimizer().step(stream_, /*learning_rate=*/0, /*update=*/1);
+  }
   tally_.ops = &ops.publish;
   model_.publish(stream_);
   tally_.ops = nullptr;
@@ -144,7 +146,8 @@ PartOps record_embedding(const EngineSpec& spec, const MeshShape& mesh, Device d
   return walk.part(0, 1, groups, {0, 0}).record();
 }
 
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device) {
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device,
+                    Recorded recorded) {
   ModelWalk walk(spec, mesh, device);
   const RankGroups on_first = walk.groups_of(0);
   StepOps ops;
@@ -158,15 +161,15 @@ StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device
     }
     PartWalk block = walk.part(static_cast<std::int64_t>(i), 3, on_first, {1, 2});
     ops.kind_of.push_back(ops.kinds.size());
-    ops.kinds.push_back(block.record());
+    ops.kinds.push_back(block.record(recorded));
     ops.boundary_bytes = block.boundary_bytes();
   }
   if (walk.shape().pipeline == 1) {
-    ops.first = walk.part(0, 0, on_first, {0, 0}).record();
+    ops.first = walk.part(0, 0, on_first, {0, 0}).record(recorded);
   } else {
     const RankGroups on_last = walk.groups_of(walk.shape().ranks() / 2);
-    ops.first = walk.part(0, 1, on_first, {0, 0}).record();
-    ops.last = walk.part(0, 1, on_last, {1, 1}).record();
+    ops.first = walk.part(0, 1, on_first, {0, 0}).record(recorded);
+    ops.last = walk.part(0, 1, on_last, {1, 1}).record(recorded);
   }
   return ops;
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "model/device/planned_op.h"
@@ -38,11 +39,15 @@ struct StepOps {
   bool overlaps_data = true;  // messages of the data axis overlap computation
 };
 
+// Bounds of steps have no updates, whose ops are one for each parameter of each expert.
+enum class Recorded : std::uint8_t { kAll, kWithoutUpdate };
+
 // Walks the parts of a model on a planning stream, on a rank of each kind; ranks that differ along
 // other axes than the pipeline are equal. Both data axes of the shape are set; `device` may be an
 // imagined GPU. Allocates no tensors and takes about a millisecond. Throws ConfigError if the
 // layout is invalid.
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device = {});
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device = {},
+                    Recorded recorded = Recorded::kAll);
 
 // The embedding alone, as part of StepOps::first: its ops are the first of that forward and the
 // last of that backward, but for messages of the data axis.

@@ -357,6 +357,12 @@ TEST(reader, validation_sets_have_names_and_questions_are_paths) {
               HasSubstr("must not be empty"));
 }
 
+TEST(reader, words_of_a_list_are_among_those_allowed) {
+  EXPECT_THAT(complaint(kGood, {{"model.layer_types", "['full_attention', 'chunked_attention']"}}),
+              HasSubstr("model.layer_types[1] = \"chunked_attention\": must be one of "
+                        "\"full_attention\", \"sliding_attention\""));
+}
+
 TEST(reader, a_step_to_resume_from_may_be_an_integer) {
   EXPECT_EQ(read(kGood + "[checkpoint]\nresume = 40\n").config.checkpoint.resume, "40");
   EXPECT_THAT(complaint(kGood + "[checkpoint]\nresume = \"newest\"\n"),

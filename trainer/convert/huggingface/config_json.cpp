@@ -337,8 +337,8 @@ ordered_json activation_json(const Field& field, Activation activation) {
 
 // Windows and positions by layer; the lists are in the model.
 void write_layers(const Field& field, const ModelConfig& model, ordered_json& to) {
-  const std::vector<std::string>& types = model.layer_types;
-  const auto first_window = std::find(types.begin(), types.end(), kSlidingAttention);
+  const std::vector<LayerType>& types = model.layer_types;
+  const auto first_window = std::find(types.begin(), types.end(), LayerType::kSlidingAttention);
   switch (field.role) {
     case Role::kWindow:
       to[field.name] = model.sliding_window > 0 ? ordered_json(model.sliding_window) : nullptr;
@@ -353,12 +353,13 @@ void write_layers(const Field& field, const ModelConfig& model, ordered_json& to
     case Role::kPattern:
       // For versions of transformers without layer_types.
       if (first_window != types.begin()) return;
-      to[field.name] = std::find(types.begin(), types.end(), kFullAttention) - types.begin() + 1;
+      to[field.name] =
+          std::find(types.begin(), types.end(), LayerType::kFullAttention) - types.begin() + 1;
       return;
     case Role::kLayerTypes:
       to[field.name] =
           std::vector<std::string>(model.num_hidden_layers, std::string(kFullAttention));
-      if (!types.empty()) to[field.name] = types;
+      for (std::size_t i = 0; i < types.size(); ++i) to[field.name][i] = name_of_value(types[i]);
       return;
     case Role::kNoRopeLayers:
       to[field.name] = std::vector<std::int64_t>(model.num_hidden_layers, 1);

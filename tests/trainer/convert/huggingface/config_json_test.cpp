@@ -192,7 +192,7 @@ TEST(ConfigJson, the_words_of_both_transformers_are_understood) {
   EXPECT_EQ(imported(gpt2()).config.model.intermediate_size, 3072);
 }
 
-using Types = std::vector<std::string>;
+using Types = std::vector<LayerType>;
 
 // As transformers 4 and 5 derive them.
 TEST(ConfigJson, of_experts_has_the_names_of_each_version) {
@@ -209,8 +209,8 @@ TEST(ConfigJson, gpt_oss_is_read_with_its_defaults) {
   EXPECT_EQ(model.moe_intermediate_size, 2880);
   EXPECT_EQ(model.swiglu_limit, 7);
   EXPECT_EQ(model.sliding_window, 128);
-  EXPECT_EQ(model.layer_types[0], "sliding_attention");
-  EXPECT_EQ(model.layer_types[1], "full_attention");
+  EXPECT_EQ(model.layer_types[0], LayerType::kSlidingAttention);
+  EXPECT_EQ(model.layer_types[1], LayerType::kFullAttention);
   EXPECT_FALSE(model.rope_scaling.truncate);
   EXPECT_TRUE(model.attention_bias && model.attention_output_bias && model.attention_sinks);
   EXPECT_EQ(imported(with(gpt_oss(), {{"swiglu_limit", 5.5}})).config.model.swiglu_limit, 5.5);
@@ -218,7 +218,7 @@ TEST(ConfigJson, gpt_oss_is_read_with_its_defaults) {
 
 TEST(ConfigJson, windows_and_positions_by_layer_follow_each_familys_words) {
   const auto model = [](const json& config) { return imported(config).config.model; };
-  const std::string full(kFullAttention), sliding(kSlidingAttention);
+  const LayerType full = LayerType::kFullAttention, sliding = LayerType::kSlidingAttention;
   const auto layers = [&](const ModelConfig& m) { return m.layer_types; };
   json mistral_window = mistral();
   mistral_window.erase("sliding_window");  // transformers' default is 4096

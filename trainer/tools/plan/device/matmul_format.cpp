@@ -82,11 +82,12 @@ std::string assumption_text(const DeviceProfile& device) {
              "that of training.dtype");
 }
 
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device) {
-  if (!assumes_format(device)) return record_step(spec, mesh, device.device());
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device,
+                    Recorded recorded) {
+  if (!assumes_format(device)) return record_step(spec, mesh, device.device(), recorded);
   EngineSpec native = spec;
   native.precision = MatmulPrecision::kNative;
-  StepOps ops = record_step(native, mesh, device.device());
+  StepOps ops = record_step(native, mesh, device.device(), recorded);
   for (PartOps& block : ops.kinds) {
     for (PartOps::List* list : {&block.forward, &block.backward, &block.backward_input}) {
       *list = in_format(*list, device.narrow);

@@ -21,6 +21,7 @@ std::string assumption_text(const DeviceProfile& device);
 
 // What record_step records, with the blocks' matmuls in the device's format and the passes that
 // quantize both operands of each.
-StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device);
+StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device,
+                    Recorded recorded = Recorded::kAll);
 
 }  // namespace trireme

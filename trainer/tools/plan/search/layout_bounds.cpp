@@ -182,11 +182,8 @@ const StepOps& LayoutBounds::ops_of(const Workload& work) {
                    spec.activation_checkpoint.mode};
   auto known = ops_.find(key);
   if (known == ops_.end()) {
-    StepOps ops = record_step(spec, mesh_shape(p), profile_);
-    // No bound has updates: they have an op for each parameter of each expert.
-    for (PartOps& kind : ops.kinds) kind.update = {};
-    ops.first.update = ops.last.update = {};
-    known = ops_.emplace(key, std::move(ops)).first;
+    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_, Recorded::kWithoutUpdate))
+                .first;
   }
   return known->second;
 }
