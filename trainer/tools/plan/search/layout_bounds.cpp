@@ -142,15 +142,59 @@ double LayoutBounds::seconds_by_layers(const RunConfig& family) {
   const auto seconds = [&](const PartOps& part) {
     PartOps::List backward = part.backward;
     std::erase_if(backward, is_copy);
-    return list_time(part.forward, work, profile_).seconds() +
-           list_time(backward, work, profile_).seconds();
+    return PassSeconds{list_time(part.forward, work, profile_).seconds(),
+                       list_time(backward, work, profile_).seconds()};
   };
-  double all = seconds(ops.first) + seconds(ops.last);
-  std::vector<double> of_kind;
+  const PassSeconds first = seconds(ops.first), last = seconds(ops.last);
+  std::vector<PassSeconds> of_kind;
   for (const PartOps& kind : ops.kinds) of_kind.push_back(seconds(kind));
-  for (const std::size_t kind : ops.kind_of) all += of_kind[kind];
-  return all * static_cast<double>(work.spec.micro_batches) /
-         static_cast<double>(work.mesh.pipeline) / fastest();
+  const auto of_stage = [&](const StageLayers& layers) {
+    PassSeconds sum;
+    if (layers.is_first) sum.add(1, first);
+    if (layers.is_last) sum.add(1, last);
+    for (std::size_t kind = 0; kind < of_kind.size(); ++kind) {
+      sum.add(static_cast<double>(layers.of_kind[kind]), of_kind[kind]);
+    }
+    return sum;
+  };
+  const double transfer = transfer_seconds(work, ops);
+  double least = std::numeric_limits<double>::infinity();
+  for (const ScheduleChoice& choice : schedule_choices(family)) {
+    least = std::min(least, pipeline_seconds(work, choice, transfer, of_stage));
+  }
+  return least;
+}
+
+// The pipeline's first input reaches a rank through the stages before, and its last gradient leaves
+// through them; between, the rank computes all of its micro-batches.
+template <class OfStage>
+double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice& choice,
+                                      double transfer, const OfStage& seconds_of) {
+  const auto ranks = static_cast<std::size_t>(work.mesh.pipeline);
+  const StageDivision& divided = division(work.mesh.pipeline * choice.virtual_stages);
+  std::vector<PassSeconds> distinct;
+  for (const StageLayers& layers : divided.distinct) distinct.push_back(seconds_of(layers));
+  const auto of_stage = [&](std::size_t stage) { return distinct[divided.of_stage[stage]]; };
+  const auto micro_batches = static_cast<double>(work.spec.micro_batches);
+  double least = 0, before = 0;  // of the stages before
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    double own = 0;
+    for (std::size_t stage = rank; stage < divided.of_stage.size(); stage += ranks) {
+      own += of_stage(stage).forward + of_stage(stage).backward;
+    }
+    least = std::max(least, before + micro_batches * own);
+    // Deferred weight gradients may be computed while the last gradient leaves.
+    before += of_stage(rank).forward + transfer;
+    if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer;
+  }
+  return least / fastest();
+}
+
+// Of a micro-batch between two stages.
+double LayoutBounds::transfer_seconds(const Workload& work, const StepOps& ops) const {
+  if (work.mesh.pipeline == 1) return 0;
+  return collective_seconds(profile_.network, Collective::kSend, group_of("pipeline_ends", work),
+                            ops.boundary_bytes);
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
@@ -229,38 +273,14 @@ LayoutBounds::Member::Member(LayoutBounds& bounds, const RunConfig& layout)
     : bounds_(bounds),
       work_(workload_of(layout, bounds.expert_imbalance_)),
       ops_(bounds.member_ops_of(work_)),
-      times_(step_times(ops_, work_, bounds.profile_)) {
-  if (work_.mesh.pipeline > 1) {
-    transfer_ = collective_seconds(bounds.profile_.network, Collective::kSend,
-                                   group_of("pipeline_ends", work_), ops_.boundary_bytes);
-  }
-}
+      times_(step_times(ops_, work_, bounds.profile_)) {}
 
 double LayoutBounds::Member::seconds(const ScheduleChoice& choice) {
-  const auto ranks = static_cast<std::size_t>(work_.mesh.pipeline);
-  const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
-  struct Seconds {
-    double forward = 0, backward = 0;
-  };
-  std::vector<Seconds> distinct;
-  for (const StageLayers& layers : division.distinct) {
+  const auto of_stage = [&](const StageLayers& layers) {
     const StageCosts costs = stage_costs(times_, work_, bounds_.profile_.network, layers);
-    distinct.push_back({costs.forward.seconds(), costs.backward.seconds()});
-  }
-  const auto of_stage = [&](std::size_t stage) { return distinct[division.of_stage[stage]]; };
-  const auto micro_batches = static_cast<double>(work_.spec.micro_batches);
-  double least = 0, before = 0;  // of the stages before
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    double own = 0;
-    for (std::size_t stage = rank; stage < division.of_stage.size(); stage += ranks) {
-      own += of_stage(stage).forward + of_stage(stage).backward;
-    }
-    least = std::max(least, before + micro_batches * own);
-    // Deferred weight gradients may be computed while the last gradient leaves.
-    before += of_stage(rank).forward + transfer_;
-    if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer_;
-  }
-  return least / bounds_.fastest();
+    return PassSeconds{costs.forward.seconds(), costs.backward.seconds()};
+  };
+  return bounds_.pipeline_seconds(work_, choice, bounds_.transfer_seconds(work_, ops_), of_stage);
 }
 
 double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice) {

@@ -28,7 +28,8 @@ class LayoutBounds {
   LayoutBounds(const RunConfig& config, const DeviceProfile& profile, Device device,
                double expert_imbalance);
 
-  // Seconds of all layouts of a family: by FLOPs alone, and by the ops of its layers.
+  // Seconds of all layouts of a family: by FLOPs alone, and by the ops of its layers and the time
+  // that its pipeline takes to fill and to drain.
   double seconds_by_flops(const RunConfig& family) const;
   double seconds_by_layers(const RunConfig& family);
 
@@ -41,8 +42,7 @@ class LayoutBounds {
   class Member {
    public:
     Member(LayoutBounds& bounds, const RunConfig& layout);
-    // The pipeline's first input reaches a rank through the stages before, and its last gradient
-    // leaves through them; between, the rank computes all of its micro-batches.
+    // By the time that passes before and after a rank's own micro-batches.
     double seconds(const ScheduleChoice& choice);
     // By a simulation of the schedule; closer, and slower.
     double seconds_by_simulation(const ScheduleChoice& choice);
@@ -57,7 +57,6 @@ class LayoutBounds {
     Workload work_;
     const StepOps ops_;
     StepTimes times_;
-    double transfer_ = 0;  // of a micro-batch between two stages
   };
 
   const StageDivision& division(std::int64_t stages);
@@ -73,6 +72,19 @@ class LayoutBounds {
     double dense = 0, experts = 0;
   };
 
+  // Of a micro-batch in a stage.
+  struct PassSeconds {
+    double forward = 0, backward = 0;
+    void add(double times, const PassSeconds& other) {
+      forward += times * other.forward;
+      backward += times * other.backward;
+    }
+  };
+
+  template <class OfStage>  // PassSeconds of StageLayers
+  double pipeline_seconds(const Workload& work, const ScheduleChoice& choice, double transfer,
+                          const OfStage& seconds_of);
+  double transfer_seconds(const Workload& work, const StepOps& ops) const;
   const StepOps& ops_of(const Workload& work);
   StepOps member_ops_of(const Workload& work);
   Workload least_work(const RunConfig& family) const;

@@ -1,6 +1,7 @@
 #include "trainer/tools/plan/search/search.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <queue>
@@ -88,8 +89,8 @@ class Search {
       } else if (candidate.by == Candidate::Known::kSimulation) {
         Candidate closer = candidate;
         closer.by = Candidate::Known::kMessages;
-        closer.bound = std::max(candidate.bound, LayoutBounds::Member(bounds_, layout_of(candidate))
-                                                     .seconds_without_update(candidate.schedule));
+        closer.bound = std::max(candidate.bound,
+                                member_of(candidate).seconds_without_update(candidate.schedule));
         candidates_.push(closer);
       } else {
         rank(candidate);
@@ -118,6 +119,20 @@ class Search {
     RunConfig config = config_of(families_[candidate.family]);
     set_member(config, candidate.replicate, candidate.schedule);
     return config;
+  }
+
+  // The candidates of a member come with other bounds in turn: those looked at last are kept.
+  LayoutBounds::Member& member_of(const Candidate& candidate) {
+    constexpr std::size_t kKept = 512;
+    const std::pair key{candidate.family, candidate.replicate};
+    const auto known = members_.find(key);
+    if (known != members_.end()) return known->second;
+    if (members_.size() == kKept) {
+      members_.erase(kept_.front());
+      kept_.pop_front();
+    }
+    kept_.push_back(key);
+    return members_.try_emplace(key, bounds_, layout_of(candidate)).first->second;
   }
 
   std::string complaints_of(const RunConfig& config) {
@@ -213,7 +228,7 @@ class Search {
       return;
     }
     const auto seconds = [&] {
-      return LayoutBounds::Member(bounds_, config).seconds_by_simulation(candidate.schedule);
+      return member_of(candidate).seconds_by_simulation(candidate.schedule);
     };
     Candidate closer = candidate;
     closer.by = Candidate::Known::kSimulation;
@@ -335,6 +350,8 @@ class Search {
   std::priority_queue<Candidate> candidates_;
   TooLargeLayouts known_;
   std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
+  std::map<std::pair<std::uint32_t, std::int64_t>, LayoutBounds::Member> members_;
+  std::deque<std::pair<std::uint32_t, std::int64_t>> kept_;  // their keys, the oldest first
   SearchResult result_;
 };
 
