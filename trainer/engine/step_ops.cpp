@@ -75,6 +75,7 @@ PartOps PartWalk::record(Recorded recorded) {
     pass(ops.forward, [&](ExecContext& ctx) { stage().forward(ctx, batch_, boundary_, saved); });
     ops.saved_bytes = static_cast<double>(arenas_.activations.front().used());
     pass(ops.backward, [&](ExecContext& ctx) { stage().backward(ctx, boundary_, saved); });
+    ops.workspace_bytes = static_cast<double>(arenas_.workspace.peak());
   }
   // Schedules that split backwards reduce no gradients in them.
   const bool is_block = !stage().is_first() && !stage().is_last();

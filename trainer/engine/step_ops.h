@@ -18,8 +18,8 @@ struct PartOps {
   // Of a step, after the last backward: what completes the gradients, the optimizer's update (if it
   // divides matrices over ranks, those of this part alone), the gather of updated weights.
   List finish, update, publish;
-  // Of a micro-batch: activations that wait for the backward.
-  double saved_bytes = 0;
+  // Of a micro-batch: activations that wait for the backward, and the workspace's peak.
+  double saved_bytes = 0, workspace_bytes = 0;
   // Bytes of masters and optimizer state that the update reads and writes, and reads again for the
   // average of the weights.
   double state_bytes = 0, averaged_bytes = 0;

@@ -319,6 +319,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
   double state = state_bytes({embedding_, 0}, p);
   std::vector<double> kind_bytes;
   for (const Parameters& kind : kinds_) kind_bytes.push_back(state_bytes(kind, p));
+  double workspace = ops.first.workspace_bytes;
   std::vector<double> saved;  // of a micro-batch, by stage of the rank
   for (std::int64_t i = 0; i < stages; ++i) {
     const std::size_t distinct = divided.of_stage[static_cast<std::size_t>(i * ranks)];
@@ -328,6 +329,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
       const auto count = static_cast<double>(layers[kind]);
       state += count * kind_bytes[kind];
       if (keeps_activations) activations += count * ops.kinds[kind].saved_bytes;
+      if (count > 0) workspace = std::max(workspace, ops.kinds[kind].workspace_bytes);
     }
     saved.push_back(activations);
   }
@@ -338,7 +340,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
   for (std::int64_t k = 0; k < std::min(ahead, micro_batches_per_step(layout) * stages); ++k) {
     in_flight += saved[static_cast<std::size_t>(k / ranks % stages)];
   }
-  return state + in_flight;
+  return state + in_flight + workspace;
 }
 
 double LayoutBounds::Member::bytes(const ScheduleChoice& choice) const {

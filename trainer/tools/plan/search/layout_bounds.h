@@ -49,7 +49,8 @@ class LayoutBounds {
     // With gradient reduction and weight gathers too: all but the update, whose shards depend on
     // the number of data ranks.
     double seconds_without_update(const ScheduleChoice& choice);
-    // Model state and activations in flight of the first pipeline rank, which has the most of them.
+    // Model state, activations in flight and workspace of the first pipeline rank, which has the
+    // most of them.
     double bytes(const ScheduleChoice& choice) const;
 
    private:
