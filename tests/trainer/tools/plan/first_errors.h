@@ -14,9 +14,10 @@ struct FirstError {
   double error = 0;                     // predicted / published - 1
 };
 struct FirstErrors {
+  std::string of;            // the sources
   std::string date, commit;  // of the record
   std::vector<FirstError> rows;
 };
-FirstErrors read_first_errors(const std::filesystem::path& path);
+std::vector<FirstErrors> read_first_errors(const std::filesystem::path& path);
 
 }  // namespace trireme::published

@@ -247,6 +247,8 @@ double OtherTrainer::more_passes(const PlannedOp& op) const {
   const std::string name = op.name;
   if (const auto found = kOfActivations.find(name); found != kOfActivations.end()) {
     if (traits_.fused_activations) return 1;
+    // One kernel for max(x, 0), another for its square.
+    if (work_.spec.model.activation == Activation::kRelu2) return 2;
     return traits_.splits_gate && name == "swiglu_backward" ? 13.0 / 5 : found->second;
   }
   if (traits_.fused && traits_.fused_residuals) return 1;

@@ -36,8 +36,15 @@ ModelConfig model_from(const Json& m) {
   ModelConfig c;
   const bool gated = m.at("gated");
   c.norm = gated ? NormKind::kRmsNorm : NormKind::kLayerNorm;
-  c.position = gated ? PositionKind::kRotary : PositionKind::kLearned;
+  c.position = gated || m.value("rotary", false) ? PositionKind::kRotary : PositionKind::kLearned;
   c.activation = gated ? Activation::kSilu : Activation::kGeluTanh;
+  if (m.value("activation", "") == "relu2") c.activation = Activation::kRelu2;
+  if (m.value("olmo2",
+              false)) {  // norms of attention's and the MLP's results, all queries, all keys
+    c.norm_placement = NormPlacement::kPost;
+    c.qk_norm = true;
+    c.qk_norm_by_head = false;
+  }
   c.gated_mlp = gated;
   c.vocab_size = m.at("V");
   c.hidden_size = m.at("d");
@@ -269,9 +276,9 @@ RunConfig config_of(const Run& run) {
 
 const std::vector<Source>& sources() {
   // In the order of the SHA-256 of their names, of which the lot takes the first two; SimuMax was
-  // added afterwards, as a test of the B200, and the last two as a test of all.
-  static const std::vector<Source> kSources{{"torchtitan", true},
-                                            {"SC21", true},
+  // added afterwards, as a test of the B200, and those after it as tests of all.
+  static const std::vector<Source> kSources{{"torchtitan", 1},
+                                            {"SC21", 1},
                                             {"llm-foundry"},
                                             {"Llama 3 Herd"},
                                             {"Korthikanti"},
@@ -280,9 +287,11 @@ const std::vector<Source>& sources() {
                                             {"nanotron"},
                                             {"llm.c"},
                                             {"NeMo"},
-                                            {"SimuMax", false, true},
-                                            {"Megatron Bridge", false, true, true},
-                                            {"AutoModel", false, true, true}};
+                                            {"SimuMax", 0, true},
+                                            {"Megatron Bridge", 0, true},
+                                            {"AutoModel", 0, true},
+                                            {"Nemotron-4", 2, true},
+                                            {"OLMo", 2, true}};
   return kSources;
 }
 

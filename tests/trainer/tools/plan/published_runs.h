@@ -22,10 +22,9 @@ const Fitted& fitted();
 // A paper or repository. Its runs are fitted to or predicted together.
 struct Source {
   std::string name;
-  bool is_drawn = false;                                   // by lot (PUBLISHED.md)
-  bool is_later = false;                                   // added when all numbers were final
-  bool is_on_record = false;                               // its first errors are (first_errors.h)
-  bool is_unseen() const { return is_drawn || is_later; }  // never fitted to
+  int draw = 0;           // in which it was drawn by lot (PUBLISHED.md); 0: in none
+  bool is_later = false;  // added when all numbers were final
+  bool is_unseen() const { return draw > 0 || is_later; }  // never fitted to
 };
 const std::vector<Source>& sources();
 bool is_unseen(const std::string& source);

@@ -89,13 +89,11 @@ What limits the predictions:
 )";
 
 constexpr const char* kFirstErrors = R"(
-## First errors, as of {} (commit {})
+## First errors of {}, as of {} (commit {})
 
-History, of an earlier model: nothing below is computed again. These are the errors of Megatron
-Bridge and AutoModel as they were first computed, when the model and all numbers had been committed
-before the rows were transcribed, and the rows before any of their errors was computed. The model
-has been changed since with these errors in view, so that those of today in the table above are no
-test of it.
+History: nothing below is computed again. These errors are as they were first computed, when the
+model and all numbers had been committed before the rows were transcribed, and the rows before any
+of their errors was computed.
 
 )";
 
@@ -154,19 +152,20 @@ void print_sources(const std::vector<LeftOut>& all) {
   fmt::print(
       "\n| source left out | runs | median | 90th percentile | worst |\n|---|--:|--:|--:|--:|\n");
   for (const LeftOut& left : all) {
-    const char* why = left.source.is_drawn   ? " (drawn, never fitted to)"
-                      : left.source.is_later ? " (never fitted to)"
-                                             : "";
+    const std::string why = left.source.draw > 0
+                                ? fmt::format(" (draw {}, never fitted to)", left.source.draw)
+                            : left.source.is_later ? " (never fitted to)"
+                                                   : "";
     print_summary((left.source.name + why).c_str(), left.errors);
   }
   print_summary("**those that are fitted to when they are not left out**",
                 errors_of(all, [](const Source& one) { return !one.is_unseen(); }));
-  print_summary("**both that were drawn**",
-                errors_of(all, [](const Source& one) { return one.is_drawn; }));
+  print_summary("**both of the first draw**",
+                errors_of(all, [](const Source& one) { return one.draw == 1; }));
+  print_summary("**both of the second draw**",
+                errors_of(all, [](const Source& one) { return one.draw == 2; }));
   print_summary("**all but those that came later**",
                 errors_of(all, [](const Source& one) { return !one.is_later; }));
-  print_summary("**both whose first errors are on record below**",
-                errors_of(all, [](const Source& one) { return one.is_on_record; }));
   print_summary("**all**", errors_of(all, [](const Source&) { return true; }));
   const std::vector<double> of_b200 =
       errors_of(all, [](const Source& one) { return one.name == "SimuMax"; });
@@ -197,9 +196,8 @@ void print_runs(const std::vector<Run>& runs, const std::vector<LeftOut>& all) {
   }
 }
 
-void print_first_errors() {
-  const FirstErrors first = read_first_errors(TRIREME_FIRST_ERRORS);
-  fmt::print(kFirstErrors, first.date, first.commit);
+void print_first_errors(const FirstErrors& first) {
+  fmt::print(kFirstErrors, first.of, first.date, first.commit);
   std::vector<double> errors;
   for (const FirstError& row : first.rows) errors.push_back(row.error);
   fmt::print(
@@ -263,7 +261,9 @@ int main(int argc, char** argv) {
   print_sources(all);
   fmt::print("{}", kLimits);
   print_runs(runs, all);
-  print_first_errors();
+  for (const FirstErrors& first : read_first_errors(TRIREME_FIRST_ERRORS)) {
+    print_first_errors(first);
+  }
   print_memory(runs);
   return 0;
 }

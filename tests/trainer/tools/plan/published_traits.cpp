@@ -48,6 +48,25 @@ void set_automodel_traits(Run& run, TrainerTraits& traits) {
   run.work.spec.parallelism.zero = 3;
 }
 
+// NVIDIA/NeMo-Framework-Launcher at 7c842fcd (June 2024, "actual GPU/GBS numbers used in
+// pretraining"): no user buffers, so that tensor parallel messages overlap the backward alone;
+// squared ReLU by kernels of its own. Of the 15B, four months older, no configuration is published.
+void set_nemotron_traits(Run& run, TrainerTraits& traits) {
+  traits = {.fused_activations = false,
+            .fused_loss = false,
+            .divides_boundary = true,
+            .tensor_overlap = TensorOverlap::kWeightGradients,
+            .gradient_bytes = says(run.model, "340B") ? 2.0 : 4.0};
+}
+
+// OLMo-core: FSDP2 of compiled blocks, PyTorch's attention.
+void set_olmo_traits(Run& run, TrainerTraits& traits) {
+  traits = {.attention_kernels = flash_attention_2(run),
+            .fused_loss = !says(run.note, "loss by PyTorch"),
+            .gradient_traffic = 2};
+  run.work.spec.parallelism.zero = 3;
+}
+
 }  // namespace
 
 Recomputed recomputed_by(const Run& run) {
@@ -76,6 +95,10 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
     set_bridge_traits(run, precision, traits);
   } else if (run.group == "AutoModel") {
     set_automodel_traits(run, traits);
+  } else if (run.group == "Nemotron-4") {
+    set_nemotron_traits(run, traits);
+  } else if (run.group == "OLMo") {
+    set_olmo_traits(run, traits);
   } else if (says(s, "SC21")) {
     // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
     // stores scores, and reduces gradients in 16 bits after the last backward.
