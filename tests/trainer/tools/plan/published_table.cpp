@@ -43,6 +43,14 @@ model's terms, which were worked out with the errors of these sources in view. B
   Left out: Llama 3 8B on H100 (the table has FSDP, the recipe has not, and recomputes 5 of 32 layers),
   Qwen3 235B on H100 (its experts are divided over tensor ranks too), gpt-oss of AutoModel (table and
   recipe differ), and models and fine-tuning that are not described here.
+* Nemotron-4 (0037b46f, with the 340B's configuration in NVIDIA's launcher) and OLMo (a5b1d834,
+  OLMo-core's README) are a second draw, of eleven other names: Nemotron-4, OPT, MegaScale, TinyLlama,
+  Colossal-AI, DBRX, GPT-NeoX, Levanter, OLMo, Falcon and BLOOM, in the order of their SHA-256. Of the
+  names between them no two steps are published with all that determines them: OPT, TinyLlama, DBRX and
+  GPT-NeoX have one figure each, Levanter's are of TPUs, MegaScale names neither GPU nor recomputation,
+  the network of one of Colossal-AI's two runs is not stated. OLMo's table does not say how many GPUs: 8,
+  by the default of the command that it gives. Model, numbers and rows were committed before any of
+  their errors was computed.
 * nanotron's passes that only change layouts or add residuals, those over gradients, loss and update,
   the copies of its DistributedDataParallel and the slices that its host copies one by one were looked
   for in its source because some of its steps took longer than predicted. All that were found are

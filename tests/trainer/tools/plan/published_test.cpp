@@ -51,7 +51,7 @@ TEST(PublishedRuns, SourcesThatWereLeftOutArePredictedWithinTheBandOfDataSheets)
 
 // As they were computed at 6c5acfba, whatever today's model predicts.
 TEST(PublishedRuns, FirstErrorsOfSourcesThatWereNeverSeenStayOnRecord) {
-  const FirstErrors first = read_first_errors(TRIREME_FIRST_ERRORS).front();
+  const FirstErrors first = read_first_errors(TRIREME_FIRST_ERRORS).at(0);
   EXPECT_EQ(first.date, "2026-11-28");
   EXPECT_EQ(first.commit, "6c5acfba");
   std::vector<double> dense, sparse;
@@ -78,6 +78,26 @@ TEST(PublishedRuns, FirstErrorsOfSourcesThatWereNeverSeenStayOnRecord) {
   EXPECT_NEAR(sum, 211.4, 1e-6);
   EXPECT_NEAR(squares, 14611.64, 1e-6);
   EXPECT_NEAR(products, 30396.7, 1e-6);
+}
+
+// At 7231cabd.
+TEST(PublishedRuns, FirstErrorsOfTheSecondDrawStayOnRecord) {
+  const FirstErrors first = read_first_errors(TRIREME_FIRST_ERRORS).at(1);
+  EXPECT_EQ(first.commit, "7231cabd");
+  std::vector<double> errors;
+  for (const FirstError& row : first.rows) {
+    const auto& run = runs().at(static_cast<std::size_t>(row.number));
+    EXPECT_TRUE(is_unseen(run.group));
+    EXPECT_EQ(row.source, run.group);
+    EXPECT_EQ(row.model, run.model);
+    EXPECT_NEAR(row.published / run.measured, 1, 0.005) << row.number;
+    EXPECT_NEAR(row.predicted / row.published - 1, row.error, 0.01) << row.number;
+    errors.push_back(std::abs(row.error));
+  }
+  ASSERT_EQ(errors.size(), 16U);
+  EXPECT_NEAR(median(errors), 0.183, 1e-9);
+  EXPECT_NEAR(percentile(errors, 0.9), 0.367, 1e-9);
+  EXPECT_NEAR(percentile(errors, 1), 0.428, 1e-9);
 }
 
 TEST(PublishedRuns, FittedNumbersAreThoseThatFitBestAndWithinTheirBounds) {
