@@ -100,7 +100,7 @@ std::vector<PlanNode> MemoryTree::saved_in(int pool) const {
   // Offloaded blocks are in the window.
   if (ops_ == nullptr || memory_.in_window > 0) return largest;
   double most = 0;
-  const std::vector<StageLayers> layers = layers_of_stages(*ops_, step.layers_per_stage);
+  const std::vector<StageLayers> layers = layers_of_stages(ops_->kind_of, step.layers_per_stage);
   for (const auto& [stage, of_stage] : step.pool_of_stage) {
     if (of_stage != pool) continue;
     std::vector<PlanNode> saved = saved_by(layers[static_cast<std::size_t>(stage)],

@@ -16,7 +16,7 @@ namespace {
 
 class StepModel {
  public:
-  StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+  StepModel(const Workload& work, const StepTimes& times, const DeviceProfile& device,
             const Simulation& simulation);
   StepEstimate estimate();
 
@@ -24,33 +24,31 @@ class StepModel {
   const StageCosts& costs_of(int stage) const {
     return result_.sums.stages[static_cast<std::size_t>(stage)];
   }
-  bool overlaps() const { return ops_.overlaps_data && device_.network.overlaps; }
+  bool overlaps() const { return times_.overlaps_data && device_.network.overlaps; }
   void play();
   void fill_parts(int rank);
   double reduce_gradients();
-  double sum_tied();
   double publish_weights(std::size_t rank);
   void update(double computed);
   void fill_traffic(int rank);
 
   const Workload& work_;
-  const StepOps& ops_;
+  const StepTimes& times_;
   const DeviceProfile& device_;
   const Simulation& simulation_;
   StepEstimate result_;
 };
 
-StepModel::StepModel(const Workload& work, const StepOps& ops, const DeviceProfile& device,
+StepModel::StepModel(const Workload& work, const StepTimes& times, const DeviceProfile& device,
                      const Simulation& simulation)
-    : work_(work), ops_(ops), device_(device), simulation_(simulation) {
+    : work_(work), times_(times), device_(device), simulation_(simulation) {
   result_.schedule = simulation.schedule();
   result_.layers_per_stage = divide_layers(work.spec, result_.schedule.stages);
-  result_.sums.stages =
-      costs_of_stages(ops, step_times(ops, work, device), work, device, result_.layers_per_stage);
+  result_.sums.stages = costs_of_stages(times, work, device, result_.layers_per_stage);
 }
 
 void StepModel::play() {
-  const ActionCosts costs = action_costs(result_.sums.stages, ops_, work_, device_.network);
+  const ActionCosts costs = action_costs(result_.sums.stages, times_);
   if (device_.cores == 0) {
     result_.timeline = simulation_.run(costs);
     return;
@@ -117,19 +115,6 @@ double StepModel::reduce_gradients() {
     if (sum.seconds > most.seconds) most = sum;
   }
   return done;
-}
-
-// All-reduce of the tied table's gradient between the first and the last stage.
-double StepModel::sum_tied() {
-  double seconds = 0;
-  for (const PlannedOp& op : ops_.first.finish) {
-    if (op.kind != PlannedOp::Kind::kMessage || op.name != std::string_view("pipeline_ends")) {
-      continue;
-    }
-    seconds +=
-        collective_seconds(device_.network, op.collective, group_of(op.name, work_), op.bytes);
-  }
-  return seconds;
 }
 
 // Exposed time of gathering a rank's updated weights, which the first forwards of the next step
@@ -200,7 +185,7 @@ void StepModel::fill_traffic(int rank) {
     host += costs.saved * (2 * times);
     host += costs.state * 2;
     const int sides = (stage > 0 ? 1 : 0) + (stage + 1 < result_.schedule.stages ? 1 : 0);
-    pipeline_bytes += times * sides * ops_.boundary_bytes;
+    pipeline_bytes += times * sides * times_.boundary_bytes;
   }
   const auto add = [&](const char* axis, const MessageTime& messages, double waited) {
     if (messages.bytes <= 0) return;
@@ -221,7 +206,7 @@ void StepModel::fill_traffic(int rank) {
     const double seconds = collective_seconds(device_.network, Collective::kSend,
                                               group_of("pipeline_ends", work_), pipeline_bytes);
     // The first forward and the last backward cross all stages exposed.
-    const double each = seconds * ops_.boundary_bytes / pipeline_bytes;
+    const double each = seconds * times_.boundary_bytes / pipeline_bytes;
     add("pipeline", {seconds, pipeline_bytes}, 2 * (result_.schedule.stages - 1) * each);
   }
 }
@@ -239,7 +224,7 @@ StepEstimate StepModel::estimate() {
   sums.busiest = busiest;
   const double reduced = reduce_gradients();
   sums.reducing = reduced - result_.timeline.makespan;
-  sums.tied = sum_tied();
+  sums.tied = times_.tied;
   const double computed = reduced + sums.tied;
   result_.parts.waiting = computed * straggling(device_.network, work_.ranks());
   update(computed);
@@ -249,27 +234,28 @@ StepEstimate StepModel::estimate() {
 
 }  // namespace
 
-std::vector<StageLayers> layers_of_stages(const StepOps& ops,
+std::vector<StageLayers> layers_of_stages(const std::vector<std::size_t>& kind_of,
                                           const std::vector<std::int64_t>& layers_per_stage) {
+  const std::size_t kinds = *std::max_element(kind_of.begin(), kind_of.end()) + 1;
   std::vector<StageLayers> stages;
   std::int64_t layer = 0;
   for (const std::int64_t count : layers_per_stage) {
-    StageLayers layers{.of_kind = std::vector<std::int64_t>(ops.kinds.size()),
+    StageLayers layers{.of_kind = std::vector<std::int64_t>(kinds),
                        .is_first = stages.empty(),
                        .is_last = stages.size() + 1 == layers_per_stage.size()};
     const std::int64_t end = layer + count;
-    for (; layer < end; ++layer) ++layers.of_kind[ops.kind_of[static_cast<std::size_t>(layer)]];
+    for (; layer < end; ++layer) ++layers.of_kind[kind_of[static_cast<std::size_t>(layer)]];
     stages.push_back(std::move(layers));
   }
   return stages;
 }
 
-std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
-                                        const Workload& work, const DeviceProfile& device,
+std::vector<StageCosts> costs_of_stages(const StepTimes& times, const Workload& work,
+                                        const DeviceProfile& device,
                                         const std::vector<std::int64_t>& layers_per_stage) {
   std::vector<StageCosts> stages;
   std::map<StageLayers, StageCosts> known;
-  for (const StageLayers& layers : layers_of_stages(ops, layers_per_stage)) {
+  for (const StageLayers& layers : layers_of_stages(times.kind_of, layers_per_stage)) {
     auto found = known.find(layers);
     if (found == known.end()) {
       found = known.emplace(layers, stage_costs(times, work, device.network, layers)).first;
@@ -279,17 +265,13 @@ std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& tim
   return stages;
 }
 
-ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
-                         const Workload& work, const Network& network) {
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepTimes& times) {
   ActionCosts costs;
+  costs.transfer = times.transfer;
   for (const StageCosts& stage : stages) {
     costs.forward.push_back(stage.forward.seconds());
     costs.backward_input.push_back(stage.input_half);
     costs.backward_weight.push_back(stage.backward.seconds() - stage.input_half);
-  }
-  if (work.mesh.pipeline > 1) {
-    costs.transfer = collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
-                                        ops.boundary_bytes);
   }
   return costs;
 }
@@ -304,12 +286,17 @@ double StepEstimate::tokens_per_second(const Workload& work) const {
   return static_cast<double>(work.tokens()) / seconds;
 }
 
+StepEstimate estimate_step(const Workload& work, const StepTimes& times,
+                           const DeviceProfile& device, const Simulation& schedule) {
+  return StepModel(work, times, device, schedule).estimate();
+}
+
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
                            const Simulation& schedule) {
   if (device.rate(work.numbers()).peak <= 0) {
     throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
   }
-  return StepModel(work, ops, device, schedule).estimate();
+  return estimate_step(work, step_times(ops, work, device), device, schedule);
 }
 
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device) {

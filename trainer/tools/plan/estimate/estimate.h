@@ -85,16 +85,19 @@ StepEstimate estimate_step(const Workload& work, const StepOps& ops, const Devic
 // With a schedule that has been made before.
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
                            const Simulation& schedule);
+// With the times of the ops as well.
+StepEstimate estimate_step(const Workload& work, const StepTimes& times,
+                           const DeviceProfile& device, const Simulation& schedule);
 
-// The layers of all pipeline stages, of which stage i has layers_per_stage[i].
-std::vector<StageLayers> layers_of_stages(const StepOps& ops,
+// The layers of all pipeline stages, of which stage i has layers_per_stage[i]. `kind_of`:
+// StepOps::kind_of.
+std::vector<StageLayers> layers_of_stages(const std::vector<std::size_t>& kind_of,
                                           const std::vector<std::int64_t>& layers_per_stage);
 // The costs of these stages.
-std::vector<StageCosts> costs_of_stages(const StepOps& ops, const StepTimes& times,
-                                        const Workload& work, const DeviceProfile& device,
+std::vector<StageCosts> costs_of_stages(const StepTimes& times, const Workload& work,
+                                        const DeviceProfile& device,
                                         const std::vector<std::int64_t>& layers_per_stage);
-ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepOps& ops,
-                         const Workload& work, const Network& network);
+ActionCosts action_costs(const std::vector<StageCosts>& stages, const StepTimes& times);
 PipelineShape pipeline_shape(const Workload& work);
 
 }  // namespace trireme

@@ -26,6 +26,18 @@ MessageTime to_host(const DeviceProfile& device, double bytes) {
   return {bytes / (device.host.bandwidth * device.host.reached), bytes};
 }
 
+// All-reduce of the tied table's gradient between the first and the last stage.
+double tied_seconds(const StepOps& ops, const Workload& work, const Network& network) {
+  double seconds = 0;
+  for (const PlannedOp& op : ops.first.finish) {
+    if (op.kind != PlannedOp::Kind::kMessage || op.name != std::string_view("pipeline_ends")) {
+      continue;
+    }
+    seconds += collective_seconds(network, op.collective, group_of(op.name, work), op.bytes);
+  }
+  return seconds;
+}
+
 }  // namespace
 
 StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device) {
@@ -51,11 +63,19 @@ StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfi
     return times;
   };
   StepTimes times{.kinds = {},
+                  .kind_of = ops.kind_of,
                   .first = times_of(ops.first, false),
                   .last = times_of(ops.last, false),
+                  .transfer = 0,
+                  .boundary_bytes = ops.boundary_bytes,
+                  .tied = tied_seconds(ops, work, device.network),
                   .splits_backward = !ops.block().backward_input.empty(),
                   .overlaps_data = ops.overlaps_data};
   for (const PartOps& kind : ops.kinds) times.kinds.push_back(times_of(kind, true));
+  if (work.mesh.pipeline > 1) {
+    times.transfer = collective_seconds(device.network, Collective::kSend,
+                                        group_of("pipeline_ends", work), ops.boundary_bytes);
+  }
   return times;
 }
 

@@ -19,7 +19,11 @@ struct PartTimes {
 // has.
 struct StepTimes {
   std::vector<PartTimes> kinds;  // by StepOps::kinds
+  std::vector<std::size_t> kind_of;
   PartTimes first, last;
+  double transfer = 0;           // seconds of a micro-batch's activations between two stages
+  double boundary_bytes = 0;     // of these
+  double tied = 0;               // seconds of the tied table's all-reduce between the ends
   bool splits_backward = false;  // backward_input is known
   bool overlaps_data = true;
 };

@@ -51,7 +51,7 @@ class TimeTree {
         sums_(estimate.sums),
         micro_batches_(static_cast<double>(work.spec.micro_batches)),
         names_(kind_names(work, ops)),
-        layers_(layers_of_stages(ops, estimate.layers_per_stage)) {}
+        layers_(layers_of_stages(ops.kind_of, estimate.layers_per_stage)) {}
   PlanNode tree();
 
  private:

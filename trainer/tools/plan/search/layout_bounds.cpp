@@ -157,7 +157,11 @@ double LayoutBounds::seconds_by_layers(const RunConfig& family) {
     }
     return sum;
   };
-  const double transfer = transfer_seconds(work, ops);
+  const double transfer =
+      work.mesh.pipeline == 1
+          ? 0
+          : collective_seconds(profile_.network, Collective::kSend, group_of("pipeline_ends", work),
+                               ops.boundary_bytes);
   double least = std::numeric_limits<double>::infinity();
   for (const ScheduleChoice& choice : schedule_choices(family)) {
     least = std::min(least, pipeline_seconds(work, choice, transfer, of_stage));
@@ -188,13 +192,6 @@ double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice
     if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer;
   }
   return least / fastest();
-}
-
-// Of a micro-batch between two stages.
-double LayoutBounds::transfer_seconds(const Workload& work, const StepOps& ops) const {
-  if (work.mesh.pipeline == 1) return 0;
-  return collective_seconds(profile_.network, Collective::kSend, group_of("pipeline_ends", work),
-                            ops.boundary_bytes);
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
@@ -232,10 +229,10 @@ const StepOps& LayoutBounds::ops_of(const Workload& work) {
   return known->second;
 }
 
-StepOps LayoutBounds::member_ops_of(const Workload& work) {
-  ParallelismConfig recorded = work.spec.parallelism;
-  lessen_data_ranks(recorded);
-  return with_shards_of(ops_of(work), recorded, work.spec.parallelism);
+StepTimes LayoutBounds::member_times(const Workload& work, const StepOps& recorded) {
+  ParallelismConfig few = work.spec.parallelism;
+  lessen_data_ranks(few);
+  return step_times(with_shards_of(recorded, few, work.spec.parallelism), work, profile_);
 }
 
 const StageDivision& LayoutBounds::division(std::int64_t stages) {
@@ -272,42 +269,41 @@ const Simulation& LayoutBounds::simulation(const Workload& work, const ScheduleC
 LayoutBounds::Member::Member(LayoutBounds& bounds, const RunConfig& layout)
     : bounds_(bounds),
       work_(workload_of(layout, bounds.expert_imbalance_)),
-      ops_(bounds.member_ops_of(work_)),
-      times_(step_times(ops_, work_, bounds.profile_)) {}
+      recorded_(bounds.ops_of(work_)),
+      times_(bounds.member_times(work_, recorded_)),
+      without_update_(times_) {
+  const auto drop_update = [](PartTimes& part) {
+    const MessageTime sent = part.finish.data;
+    part.finish = part.update = {};
+    part.finish.data = sent;
+    part.state = {};
+  };
+  std::for_each(without_update_.kinds.begin(), without_update_.kinds.end(), drop_update);
+  drop_update(without_update_.first);
+  drop_update(without_update_.last);
+}
 
 double LayoutBounds::Member::seconds(const ScheduleChoice& choice) {
   const auto of_stage = [&](const StageLayers& layers) {
     const StageCosts costs = stage_costs(times_, work_, bounds_.profile_.network, layers);
     return PassSeconds{costs.forward.seconds(), costs.backward.seconds()};
   };
-  return bounds_.pipeline_seconds(work_, choice, bounds_.transfer_seconds(work_, ops_), of_stage);
+  return bounds_.pipeline_seconds(work_, choice, times_.transfer, of_stage);
 }
 
 double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice) {
   if (bounds_.profile_.cores > 0) return seconds(choice);  // a faster rank is not a faster pipeline
   const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
   const std::vector<StageCosts> stages =
-      costs_of_stages(ops_, times_, work_, bounds_.profile_, division.layers_per_stage);
-  return bounds_.simulation(work_, choice)
-      .run(action_costs(stages, ops_, work_, bounds_.profile_.network))
-      .makespan;
+      costs_of_stages(times_, work_, bounds_.profile_, division.layers_per_stage);
+  return bounds_.simulation(work_, choice).run(action_costs(stages, times_)).makespan;
 }
 
 double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice) {
-  StepOps ops = ops_;
-  const auto drop_update = [](PartOps& part) {
-    part.update.clear();
-    std::erase_if(part.finish,
-                  [](const PlannedOp& op) { return op.kind != PlannedOp::Kind::kMessage; });
-    part.state_bytes = part.averaged_bytes = 0;
-  };
-  std::for_each(ops.kinds.begin(), ops.kinds.end(), drop_update);
-  drop_update(ops.first);
-  drop_update(ops.last);
-  Workload work = work_;
-  work.spec.parallelism.layers_per_stage =
-      bounds_.division(work.mesh.pipeline * choice.virtual_stages).layers_per_stage;
-  return estimate_step(work, ops, bounds_.profile_, bounds_.simulation(work, choice)).seconds;
+  work_.spec.parallelism.layers_per_stage =
+      bounds_.division(work_.mesh.pipeline * choice.virtual_stages).layers_per_stage;
+  return estimate_step(work_, without_update_, bounds_.profile_, bounds_.simulation(work_, choice))
+      .seconds;
 }
 
 double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
@@ -344,7 +340,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
 }
 
 double LayoutBounds::Member::bytes(const ScheduleChoice& choice) const {
-  return bounds_.bytes(work_.spec, ops_, choice);
+  return bounds_.bytes(work_.spec, recorded_, choice);
 }
 
 }  // namespace trireme

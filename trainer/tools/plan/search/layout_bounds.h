@@ -56,8 +56,9 @@ class LayoutBounds {
    private:
     LayoutBounds& bounds_;
     Workload work_;
-    const StepOps ops_;
-    StepTimes times_;
+    const StepOps& recorded_;  // with fewer data ranks
+    const StepTimes times_;
+    StepTimes without_update_;
   };
 
   const StageDivision& division(std::int64_t stages);
@@ -85,9 +86,8 @@ class LayoutBounds {
   template <class OfStage>  // PassSeconds of StageLayers
   double pipeline_seconds(const Workload& work, const ScheduleChoice& choice, double transfer,
                           const OfStage& seconds_of);
-  double transfer_seconds(const Workload& work, const StepOps& ops) const;
   const StepOps& ops_of(const Workload& work);
-  StepOps member_ops_of(const Workload& work);
+  StepTimes member_times(const Workload& work, const StepOps& recorded);
   Workload least_work(const RunConfig& family) const;
   double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;

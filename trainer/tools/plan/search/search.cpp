@@ -123,7 +123,7 @@ class Search {
 
   // The candidates of a member come with other bounds in turn: those looked at last are kept.
   LayoutBounds::Member& member_of(const Candidate& candidate) {
-    constexpr std::size_t kKept = 512;
+    constexpr std::size_t kKept = 8192;
     const std::pair key{candidate.family, candidate.replicate};
     const auto known = members_.find(key);
     if (known != members_.end()) return known->second;
