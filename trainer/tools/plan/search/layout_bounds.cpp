@@ -124,8 +124,9 @@ double LayoutBounds::seconds_by_flops(const RunConfig& family) const {
   }
   const double seconds =
       again * model_.useful.matmul / matmul + model_.useful.attention_causal / attention;
+  const std::int64_t ranks = world_size(family.parallelism);
   return seconds * static_cast<double>(family.training.global_batch_size) /
-         static_cast<double>(world_size(family.parallelism)) / fastest();
+         static_cast<double>(ranks) * pace(ranks);
 }
 
 // ZeRO-2's blocks compute no more than those of other stages, but for what they copy of shards.
@@ -191,7 +192,7 @@ double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice
     before += of_stage(rank).forward + transfer;
     if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer;
   }
-  return least / fastest();
+  return least * pace(work.ranks());
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
@@ -296,7 +297,8 @@ double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice)
   const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
   const std::vector<StageCosts> stages =
       costs_of_stages(times_, work_, bounds_.profile_, division.layers_per_stage);
-  return bounds_.simulation(work_, choice).run(action_costs(stages, times_)).makespan;
+  return bounds_.simulation(work_, choice).run(action_costs(stages, times_)).makespan *
+         bounds_.pace(work_.ranks());
 }
 
 double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice) {

@@ -92,7 +92,11 @@ class LayoutBounds {
   double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;
   double state_bytes(const Parameters& parameters, const ParallelismConfig& layout) const;
-  double fastest() const { return profile_.pace(1); }  // of a rank while all others wait
+  // Multiplies the times of all layouts: as a rank while all others wait, in a step that is as long
+  // as the slowest node takes.
+  double pace(std::int64_t ranks) const {
+    return (1 + straggling(profile_.network, ranks)) / profile_.pace(1);
+  }
 
   const RunConfig& config_;
   const DeviceProfile& profile_;
