@@ -123,7 +123,7 @@ class Search {
 
   // The candidates of a member come with other bounds in turn: those looked at last are kept.
   LayoutBounds::Member& member_of(const Candidate& candidate) {
-    constexpr std::size_t kKept = 8192;
+    constexpr std::size_t kKept = 16384;
     const std::pair key{candidate.family, candidate.replicate};
     const auto known = members_.find(key);
     if (known != members_.end()) return known->second;
@@ -200,20 +200,20 @@ class Search {
   }
 
   void expand(const Candidate& candidate) {
-    RunConfig config = config_of(families_[candidate.family]);
+    const RunConfig config = config_of(families_[candidate.family]);
     const std::vector<ScheduleChoice> schedules = schedule_choices(config);
     for (const std::int64_t replicate : replicate_degrees(config, node())) {
-      set_member(config, replicate, schedules.front());
-      LayoutBounds::Member member(bounds_, config);
+      Candidate layout = candidate;
+      layout.by = Candidate::Known::kSchedule;
+      layout.replicate = replicate;
+      layout.schedule = schedules.front();
+      LayoutBounds::Member& member = member_of(layout);
       for (const ScheduleChoice& choice : schedules) {
         if (const double least = member.bytes(choice); least > available_) {
           too_large(least);
           continue;
         }
-        Candidate layout = candidate;
-        layout.by = Candidate::Known::kSchedule;
         layout.bound = std::max(candidate.bound, member.seconds(choice));
-        layout.replicate = replicate;
         layout.schedule = choice;
         candidates_.push(layout);
       }
