@@ -2,91 +2,26 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
-#include <utility>
 
 #include "model/stage/layer_config.h"
-#include "trainer/engine/pipeline_layout.h"
-#include "trainer/tools/plan/device/matmul_format.h"
 
 namespace trireme {
-namespace {
-
-// At most two ranks in each group of data ranks, also of those that have the same experts.
-void lessen_data_ranks(ParallelismConfig& p) {
-  const auto few = [](std::int64_t ranks) { return std::min<std::int64_t>(ranks, 2); };
-  const std::int64_t shards = p.data_shard * p.context;
-  if (p.expert == 1) {
-    p.data_shard = few(p.data_shard);
-    p.data_replicate = few(p.data_replicate);
-  } else if (shards % p.expert != 0) {
-    const std::int64_t needed = p.expert / shards;  // replicas that divide the experts
-    p.data_replicate = needed * few(p.data_replicate / needed);
-  } else if (const std::int64_t less = few(shards / p.expert) * p.expert; less % p.context == 0) {
-    p.data_shard = less / p.context;
-    p.data_replicate = few(p.data_replicate);
-  }
-}
-
-// Ranks that shard the experts that each holds (RankGroups).
-std::int64_t expert_shards(const ParallelismConfig& p) {
-  return std::max<std::int64_t>(1, p.data_shard * p.context / p.expert);
-}
-
-bool is_copy(const PlannedOp& op) {
-  return op.kind == PlannedOp::Kind::kMemory && op.name == std::string_view("copy");
-}
-
-// `ops` of a layout with fewer data ranks, with the shards of `layout`, which are smaller among
-// more ranks: replicas sum the gradients of their shards, and ZeRO-2 and 3 add to them.
-StepOps with_shards_of(StepOps ops, const ParallelismConfig& recorded,
-                       const ParallelismConfig& layout) {
-  const auto ratio = [](std::int64_t a, std::int64_t b) {
-    constexpr double kPadding = 0.99;  // of the shards recorded
-    return a == b ? 1 : kPadding * static_cast<double>(a) / static_cast<double>(b);
-  };
-  const double dense = ratio(recorded.data_shard, layout.data_shard);
-  const double experts = ratio(expert_shards(recorded), expert_shards(layout));
-  const auto scale = [&](PartOps::List& list) {
-    for (PlannedOp& op : list) {
-      if (is_copy(op)) op.bytes *= std::min(dense, experts);
-      if (op.name == std::string_view("data_replicate")) op.bytes *= dense;
-      if (op.name == std::string_view("expert_replicate")) op.bytes *= experts;
-    }
-  };
-  const auto scale_part = [&](PartOps& part) {
-    for (PartOps::List* list :
-         {&part.forward, &part.backward, &part.backward_input, &part.finish, &part.publish}) {
-      scale(*list);
-    }
-  };
-  std::for_each(ops.kinds.begin(), ops.kinds.end(), scale_part);
-  scale_part(ops.first);
-  scale_part(ops.last);
-  return ops;
-}
-
-}  // namespace
 
 LayoutBounds::LayoutBounds(const RunConfig& config, const DeviceProfile& profile, Device device,
                            double expert_imbalance)
-    : config_(config),
-      profile_(profile),
+    : profile_(profile),
       device_(device),
       expert_imbalance_(expert_imbalance),
       model_(plan_model(config)),
       theory_(state_theory(config, static_cast<double>(model_.checkpoint_bytes) /
                                        static_cast<double>(model_.parameters))),
       embedding_(static_cast<double>(config.model.vocab_size * config.model.hidden_size)),
-      all_(parameters_of(config.model)) {
+      all_(parameters_of(config.model)),
+      parts_(config, profile) {
   if (device.is_cuda() && config.optimizer.offload) theory_.optimizer = 0;
-  const std::vector<LayerConfig> layers = layer_configs(config.model);
-  std::vector<LayerConfig> known;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto found = std::find(known.begin(), known.end(), layers[i]);
-    kind_of_.push_back(static_cast<std::size_t>(found - known.begin()));
-    if (found != known.end()) continue;
-    known.push_back(layers[i]);
+  const std::vector<std::size_t>& kind_of = parts_.kind_of();
+  for (std::size_t i = 0; i < kind_of.size(); ++i) {
+    if (kind_of[i] < kinds_.size()) continue;
     const auto with = [&](std::int64_t count) {
       return parameters_of(with_equal_layers(config.model, static_cast<std::int64_t>(i), count));
     };
@@ -139,7 +74,7 @@ Workload LayoutBounds::least_work(const RunConfig& family) const {
 
 double LayoutBounds::seconds_by_layers(const RunConfig& family) {
   const Workload work = least_work(family);
-  const StepOps& ops = ops_of(work);
+  const StepOps& ops = parts_.ops_of(work);
   const auto seconds = [&](const PartOps& part) {
     PartOps::List backward = part.backward;
     std::erase_if(backward, is_copy);
@@ -176,7 +111,7 @@ template <class OfStage>
 double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice& choice,
                                       double transfer, const OfStage& seconds_of) {
   const auto ranks = static_cast<std::size_t>(work.mesh.pipeline);
-  const StageDivision& divided = division(work.mesh.pipeline * choice.virtual_stages);
+  const StageDivision& divided = parts_.division(work.mesh.pipeline * choice.virtual_stages);
   std::vector<PassSeconds> distinct;
   for (const StageLayers& layers : divided.distinct) distinct.push_back(seconds_of(layers));
   const auto of_stage = [&](std::size_t stage) { return distinct[divided.of_stage[stage]]; };
@@ -196,7 +131,7 @@ double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
-  const StepOps& ops = ops_of(least_work(family));
+  const StepOps& ops = parts_.ops_of(least_work(family));
   double least = std::numeric_limits<double>::infinity();
   for (const ScheduleChoice& choice : schedule_choices(family)) {
     least = std::min(least, bytes(family, ops, choice));
@@ -204,74 +139,11 @@ double LayoutBounds::bytes(const RunConfig& family) {
   return least;
 }
 
-// Recorded with few data and pipeline ranks.
-const StepOps& LayoutBounds::ops_of(const Workload& work) {
-  EngineSpec spec = work.spec;
-  ParallelismConfig& p = spec.parallelism;
-  lessen_data_ranks(p);
-  p.pipeline = std::min<std::int64_t>(p.pipeline, 2);
-  spec.micro_batches = std::min<std::int64_t>(spec.micro_batches, 2);
-  const OpsKey key{p.tensor,
-                   p.sequence,
-                   context_of(p),
-                   p.pipeline,
-                   p.zero,
-                   p.expert,
-                   p.data_shard,
-                   p.data_replicate,
-                   spec.training.local_batch_size,
-                   spec.micro_batches,
-                   spec.activation_checkpoint.mode};
-  auto known = ops_.find(key);
-  if (known == ops_.end()) {
-    known = ops_.emplace(key, record_step(spec, mesh_shape(p), profile_, Recorded::kWithoutUpdate))
-                .first;
-  }
-  return known->second;
-}
-
-StepTimes LayoutBounds::member_times(const Workload& work, const StepOps& recorded) {
-  ParallelismConfig few = work.spec.parallelism;
-  lessen_data_ranks(few);
-  return step_times(with_shards_of(recorded, few, work.spec.parallelism), work, profile_);
-}
-
-const StageDivision& LayoutBounds::division(std::int64_t stages) {
-  const auto [known, is_new] = divisions_.try_emplace(stages);
-  StageDivision& division = known->second;
-  if (!is_new) return division;
-  EngineSpec spec = engine_spec(config_);
-  spec.parallelism.layers_per_stage.clear();
-  division.layers_per_stage = divide_layers(spec, static_cast<int>(stages));
-  std::size_t layer = 0;
-  for (std::size_t stage = 0; stage < division.layers_per_stage.size(); ++stage) {
-    StageLayers layers{.of_kind = std::vector<std::int64_t>(kinds_.size()),
-                       .is_first = stage == 0,
-                       .is_last = stage + 1 == division.layers_per_stage.size()};
-    const std::size_t end = layer + static_cast<std::size_t>(division.layers_per_stage[stage]);
-    for (; layer < end; ++layer) ++layers.of_kind[kind_of_[layer]];
-    const auto found = std::find(division.distinct.begin(), division.distinct.end(), layers);
-    division.of_stage.push_back(static_cast<std::size_t>(found - division.distinct.begin()));
-    if (found == division.distinct.end()) division.distinct.push_back(layers);
-  }
-  return division;
-}
-
-const Simulation& LayoutBounds::simulation(const Workload& work, const ScheduleChoice& choice) {
-  PipelineShape shape = pipeline_shape(work);
-  shape.virtual_stages = static_cast<int>(choice.virtual_stages);
-  const ScheduleKey key{choice.schedule, shape.ranks, shape.micro_batches, shape.virtual_stages};
-  const auto known = simulations_.find(key);
-  if (known != simulations_.end()) return known->second;
-  // Not checked: what is simulated without a deadlock serves to skip it, and the plan checks it.
-  return simulations_.try_emplace(key, choice.schedule->make(shape)).first->second;
-}
-
 LayoutBounds::Member::Member(LayoutBounds& bounds, const RunConfig& layout)
     : bounds_(bounds),
       work_(workload_of(layout, bounds.expert_imbalance_)),
-      recorded_(bounds.ops_of(work_)),
-      times_(bounds.member_times(work_, recorded_)),
+      recorded_(bounds.parts_.ops_of(work_)),
+      times_(bounds.parts_.times_of(work_, recorded_)),
       without_update_(times_) {
   const auto drop_update = [](PartTimes& part) {
     const MessageTime sent = part.finish.data;
@@ -294,17 +166,19 @@ double LayoutBounds::Member::seconds(const ScheduleChoice& choice) {
 
 double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice) {
   if (bounds_.profile_.cores > 0) return seconds(choice);  // a faster rank is not a faster pipeline
-  const StageDivision& division = bounds_.division(work_.mesh.pipeline * choice.virtual_stages);
+  const StageDivision& division =
+      bounds_.parts_.division(work_.mesh.pipeline * choice.virtual_stages);
   const std::vector<StageCosts> stages =
       costs_of_stages(times_, work_, bounds_.profile_, division.layers_per_stage);
-  return bounds_.simulation(work_, choice).run(action_costs(stages, times_)).makespan *
+  return bounds_.parts_.simulation(work_, choice).run(action_costs(stages, times_)).makespan *
          bounds_.pace(work_.ranks());
 }
 
 double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice) {
   work_.spec.parallelism.layers_per_stage =
-      bounds_.division(work_.mesh.pipeline * choice.virtual_stages).layers_per_stage;
-  return estimate_step(work_, without_update_, bounds_.profile_, bounds_.simulation(work_, choice))
+      bounds_.parts_.division(work_.mesh.pipeline * choice.virtual_stages).layers_per_stage;
+  return estimate_step(work_, without_update_, bounds_.profile_,
+                       bounds_.parts_.simulation(work_, choice))
       .seconds;
 }
 
@@ -312,7 +186,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
                            const ScheduleChoice& choice) {
   const ParallelismConfig& p = layout.parallelism;
   const std::int64_t ranks = p.pipeline, stages = choice.virtual_stages;
-  const StageDivision& divided = division(ranks * stages);
+  const StageDivision& divided = parts_.division(ranks * stages);
   const bool keeps_activations = !device_.is_cuda() || !layout.activation_checkpoint.offload;
   double state = state_bytes({embedding_, 0}, p);
   std::vector<double> kind_bytes;

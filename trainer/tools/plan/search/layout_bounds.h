@@ -1,26 +1,14 @@
 #pragma once
-#include <map>
-#include <tuple>
 #include <vector>
 
-#include "trainer/tools/plan/estimate/estimate.h"
-#include "trainer/tools/plan/estimate/workload.h"
 #include "trainer/tools/plan/layout_plan.h"
-#include "trainer/tools/plan/search/layouts.h"
+#include "trainer/tools/plan/search/layout_parts.h"
 #include "trainer/tools/plan/state_theory.h"
 
 namespace trireme {
 
-// The trainer's division of a model's layers into so many stages.
-struct StageDivision {
-  std::vector<std::int64_t> layers_per_stage;
-  std::vector<StageLayers> distinct;
-  std::vector<std::size_t> of_stage;  // by stage: index into `distinct`
-};
-
 // Lower bounds of the step time and of the memory of layouts, for a search that skips what cannot
-// be among the best. They are cheap because layouts have parts in common: a block's ops do not
-// depend on the number of pipeline ranks, nor its times on the schedule.
+// be among the best.
 class LayoutBounds {
  public:
   // The config's model, training and optimizer are those of all layouts; it and the profile outlive
@@ -61,14 +49,10 @@ class LayoutBounds {
     StepTimes without_update_;
   };
 
-  const StageDivision& division(std::int64_t stages);
-  const Simulation& simulation(const Workload& work, const ScheduleChoice& choice);
+  LayoutParts& parts() { return parts_; }
   const ModelPlan& model() const { return model_; }
 
  private:
-  using OpsKey =
-      std::tuple<std::int64_t, bool, ContextShape, std::int64_t, std::int64_t, std::int64_t,
-                 std::int64_t, std::int64_t, std::int64_t, std::int64_t, Recompute>;
   // Parameters of a part of the model.
   struct Parameters {
     double dense = 0, experts = 0;
@@ -86,8 +70,6 @@ class LayoutBounds {
   template <class OfStage>  // PassSeconds of StageLayers
   double pipeline_seconds(const Workload& work, const ScheduleChoice& choice, double transfer,
                           const OfStage& seconds_of);
-  const StepOps& ops_of(const Workload& work);
-  StepTimes member_times(const Workload& work, const StepOps& recorded);
   Workload least_work(const RunConfig& family) const;
   double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;
@@ -98,20 +80,15 @@ class LayoutBounds {
     return (1 + straggling(profile_.network, ranks)) / profile_.pace(1);
   }
 
-  const RunConfig& config_;
   const DeviceProfile& profile_;
   Device device_;
   double expert_imbalance_;
   ModelPlan model_;
   StateTheory theory_;
-  std::vector<std::size_t> kind_of_;  // by layer, as StepOps::kind_of
   std::vector<Parameters> kinds_;
   double embedding_ = 0;  // parameters of the first stage's table
   const Parameters all_;
-  std::map<OpsKey, StepOps> ops_;
-  std::map<std::int64_t, StageDivision> divisions_;
-  using ScheduleKey = std::tuple<const NamedSchedule*, int, int, int>;
-  std::map<ScheduleKey, Simulation> simulations_;
+  LayoutParts parts_;
 };
 
 }  // namespace trireme

@@ -14,6 +14,7 @@
 #include "trainer/tools/plan/device/matmul_format.h"
 #include "trainer/tools/plan/layout_plan.h"
 #include "trainer/tools/plan/run_plan.h"
+#include "trainer/tools/plan/search/best_shapes.h"
 #include "trainer/tools/plan/search/layout_bounds.h"
 #include "trainer/tools/plan/search/layouts.h"
 #include "trainer/tools/plan/search/too_large.h"
@@ -78,7 +79,7 @@ class Search {
     while (!candidates_.empty()) {
       const Candidate candidate = candidates_.top();
       candidates_.pop();
-      if (candidate.bound >= limit_of(families_[candidate.family].shape())) {
+      if (candidate.bound >= best_.limit_of(families_[candidate.family].shape())) {
         result_.rejected.bounded += count_of(candidate);
       } else if (candidate.by == Candidate::Known::kFlops) {
         examine(candidate);
@@ -96,6 +97,7 @@ class Search {
         rank(candidate);
       }
     }
+    result_.best = best_.take();
     return std::move(result_);
   }
 
@@ -255,13 +257,15 @@ class Search {
     }
     // As the trainer divides them, which takes a while.
     config.parallelism.layers_per_stage =
-        bounds_.division(config.parallelism.pipeline * config.parallelism.virtual_stages)
+        bounds_.parts()
+            .division(config.parallelism.pipeline * config.parallelism.virtual_stages)
             .layers_per_stage;
     // The time first, which takes a few layers; memory takes all.
     const Workload work = workload_of(config, expert_imbalance_);
-    StepEstimate estimate = estimate_step(work, record_step(work.spec, work.mesh, profile_),
-                                          profile_, bounds_.simulation(work, candidate.schedule));
-    if (estimate.seconds >= limit_of(shape_of(config.parallelism))) {
+    StepEstimate estimate =
+        estimate_step(work, record_step(work.spec, work.mesh, profile_), profile_,
+                      bounds_.parts().simulation(work, candidate.schedule));
+    if (estimate.seconds >= best_.limit_of(shape_of(config.parallelism))) {
       ++result_.rejected.slower;
       return;
     }
@@ -279,30 +283,7 @@ class Search {
       if (most > available_) return too_large(most);
     }
     config.parallelism.layers_per_stage.clear();
-    add({config, std::move(estimate), most});
-  }
-
-  // In place of a slower layout of its shape, or of the slowest.
-  void add(RankedLayout found) {
-    std::vector<RankedLayout>& best = result_.best;
-    const auto same = find_shape(shape_of(found.config.parallelism));
-    if (same != best.end()) {
-      best.erase(same);
-      ++result_.rejected.slower;
-    }
-    const auto at = std::upper_bound(
-        best.begin(), best.end(), found.estimate.seconds,
-        [](double seconds, const RankedLayout& other) { return seconds < other.estimate.seconds; });
-    best.insert(at, std::move(found));
-    if (best.size() <= kBestShapes) return;
-    best.pop_back();
-    ++result_.rejected.slower;
-  }
-
-  std::vector<RankedLayout>::iterator find_shape(const LayoutShape& shape) {
-    return std::ranges::find_if(result_.best, [&](const RankedLayout& one) {
-      return shape_of(one.config.parallelism) == shape;
-    });
+    result_.rejected.slower += best_.add({config, std::move(estimate), most});
   }
 
   double bytes_of(const RunConfig& config, int place) const {
@@ -327,15 +308,6 @@ class Search {
     least = least == 0 ? missing : std::min(least, missing);
   }
 
-  // Seconds that a layout of this shape must be below to be listed.
-  double limit_of(const LayoutShape& shape) {
-    const std::vector<RankedLayout>& best = result_.best;
-    const auto same = find_shape(shape);
-    if (same != best.end()) return same->estimate.seconds;
-    return best.size() < kBestShapes ? std::numeric_limits<double>::infinity()
-                                     : best.back().estimate.seconds;
-  }
-
   const LoadedConfig& loaded_;
   int ranks_;
   const DeviceProfile& profile_;
@@ -352,6 +324,7 @@ class Search {
   std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
   std::map<std::pair<std::uint32_t, std::int64_t>, LayoutBounds::Member> members_;
   std::deque<std::pair<std::uint32_t, std::int64_t>> kept_;  // their keys, the oldest first
+  BestShapes best_;
   SearchResult result_;
 };
 

@@ -7,16 +7,9 @@
 #include "model/device/device.h"
 #include "trainer/config/loaded_config.h"
 #include "trainer/tools/plan/device/device_profile.h"
-#include "trainer/tools/plan/estimate/estimate.h"
+#include "trainer/tools/plan/search/best_shapes.h"
 
 namespace trireme {
-
-// A valid layout that fits, with its predicted step.
-struct RankedLayout {
-  RunConfig config;
-  StepEstimate estimate;
-  double bytes = 0;  // of the largest rank
-};
 
 // Numbers of rejected layouts by reason.
 struct RejectedLayouts {
@@ -35,8 +28,6 @@ struct SearchResult {
   std::set<std::int64_t> data_ranks_left;  // numbers of data ranks that do not divide the batch
   RejectedLayouts rejected;
 };
-
-inline constexpr std::size_t kBestShapes = 10;
 
 // Searches all layouts of `ranks` ranks along the tensor, pipeline, context and both data axes,
 // with every ZeRO stage, expert parallel degree, number of virtual stages, micro-batch size and
