@@ -333,6 +333,12 @@ TEST(Search, what_no_layout_satisfies_is_told) {
   EXPECT_EQ(seven.data_ranks_left, (std::set<std::int64_t>{7}));
 }
 
+TEST(Search, numbers_that_a_device_lacks_are_refused) {
+  LoadedConfig loaded = small_config("llama", 2);
+  loaded.config.training.dtype = "float8";
+  EXPECT_THROW(search_layouts(loaded, 2, find_profile("A100-80G"), imagined_gpu()), ConfigError);
+}
+
 TEST(Search, a_model_too_large_for_the_ranks_has_no_layout) {
   LoadedConfig loaded = config_of();
   loaded.config.model.num_hidden_layers = 320;

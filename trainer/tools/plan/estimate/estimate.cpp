@@ -286,6 +286,12 @@ double StepEstimate::tokens_per_second(const Workload& work) const {
   return static_cast<double>(work.tokens()) / seconds;
 }
 
+void require_numbers(const DeviceProfile& device, const Workload& work) {
+  if (device.rate(work.numbers()).peak > 0) return;
+  throw ConfigError(say("training.dtype: ", device.name, " has no matmuls in ",
+                        name_of(work.numbers()), "; use another training.dtype or --gpu"));
+}
+
 StepEstimate estimate_step(const Workload& work, const StepTimes& times,
                            const DeviceProfile& device, const Simulation& schedule) {
   return StepModel(work, times, device, schedule).estimate();
@@ -293,9 +299,7 @@ StepEstimate estimate_step(const Workload& work, const StepTimes& times,
 
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
                            const Simulation& schedule) {
-  if (device.rate(work.numbers()).peak <= 0) {
-    throw ConfigError(say(device.name, " does not support ", name_of(work.numbers())));
-  }
+  require_numbers(device, work);
   return estimate_step(work, step_times(ops, work, device), device, schedule);
 }
 

@@ -74,6 +74,9 @@ struct StepEstimate {
   double tokens_per_second(const Workload& work) const;
 };
 
+// Throws ConfigError if the device has no matmuls of these numbers.
+void require_numbers(const DeviceProfile& device, const Workload& work);
+
 // Predicts the time of a step: a roofline per op, an alpha-beta model per message, and a simulation
 // of the pipeline schedule. Ranks that differ only along the data, context and tensor axes behave
 // equally, so only one pipeline is simulated whatever the number of ranks. Throws ConfigError if

@@ -73,6 +73,7 @@ class Search {
   }
 
   SearchResult run() {
+    require_numbers(profile_, workload_of(loaded_.config));
     result_.data_ranks_left = each_family(loaded_.config, ranks_, node(),
                                           [&](const RunConfig& family) { consider(family); });
     result_.shapes = std::ssize(shapes_);
