@@ -238,7 +238,8 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
               .whole_recompute = true,
               .gradient_traffic = 2,  // FSDP, mode DEFAULT: reduced at once, in float32
               // Weights are views; of the split in the forward the backward is a concatenation
-              // (pytorch at fe03cf69, torch/distributed/fsdp/_flat_param.py).
+              // (pytorch at fe03cf69, torch/distributed/fsdp/_flat_param.py). The root's backward
+              // waits for its reduction (00ae0bc9, _runtime_utils.py).
               .reduced_copy = 2 + 2,
               .waits_for_ends = true};
     spec.parallelism.zero = 3;
