@@ -81,6 +81,22 @@ TEST(Links, RunsUseRacksEvenly) {
   EXPECT_EQ(ranks_in_node(rack, {64, 1}), 8);
 }
 
+// 63 steps of 1 s or, by the protocol with flags, of 1/4 s at 0.7 of the rate.
+TEST(Links, LittleIsGatheredWithLessLatency) {
+  Network slow{1, {"within", 10, 1, 1}, {"between", 10, 1, 1}};
+  const auto gather = [&](double bytes) {
+    return collective_seconds(slow, Collective::kAllGather, {64, 1}, bytes);
+  };
+  const double little = 64, much = 64000;
+  EXPECT_DOUBLE_EQ(gather(little), 64 + 6.3);
+  slow.within.flagged_latency = slow.between.flagged_latency = 0.25;
+  EXPECT_NEAR(gather(little), 16 + 6.3 / 0.7, 1e-4);
+  EXPECT_DOUBLE_EQ(gather(much), 64 + 6300);
+  // A tree reaches 0.92.
+  EXPECT_NEAR(collective_seconds(slow, Collective::kAllReduce, {64, 1}, 64), 12 + 12.8 / 0.92,
+              1e-9);
+}
+
 TEST(Links, LittleIsSummedByATree) {
   const Network slow{1, {"within", 1e9, 1, 0}, {"between", 1e9, 1, 1}};
   const double ring_laps = 2 * 64;

@@ -5,48 +5,16 @@
 #include <cmath>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "model/base/error.h"
 #include "model/device/imagined.h"
-#include "trainer/tools/plan/device/matmul_format.h"
+#include "tests/trainer/tools/plan/other_ops.h"
 
 namespace trireme::published {
 namespace {
 
 using Kind = PlannedOp::Kind;
 using List = PartOps::List;
-
-double to_double(std::int64_t n) {
-  return static_cast<double>(n);
-}
-
-bool is_message(const PlannedOp& op, std::string_view group) {
-  return op.kind == Kind::kMessage && op.name == group;
-}
-
-bool is_of_data(const PlannedOp& op) {
-  return is_message(op, "data_shard") || is_message(op, "data_replicate") ||
-         is_message(op, "expert_shard") || is_message(op, "expert_replicate");
-}
-
-// Written in float32.
-bool is_gradient(const PlannedOp& op) {
-  return op.kind == Kind::kMatmul && op.result_bytes == 4 * op.rows * op.columns;
-}
-
-PlannedOp matmul(std::size_t element, double rows, double columns, double depth,
-                 double result_element) {
-  const auto size = static_cast<double>(element);
-  return {.kind = Kind::kMatmul,
-          .element = element,
-          .rows = rows,
-          .columns = columns,
-          .depth = depth,
-          .flops = 2 * rows * columns * depth,
-          .bytes = (rows + columns) * depth * size,
-          .result_bytes = rows * columns * result_element};
-}
 
 class OtherTrainer {
  public:
@@ -55,21 +23,14 @@ class OtherTrainer {
 
  private:
   StepOps recorded() const;
-  List quantized(const List& list) const;
   List adapted(const List& list) const;
   double more_passes(const PlannedOp& op) const;
-  void attention(List& list, PlannedOp op) const;
-  void stored_scores(List& list, const PlannedOp& op) const;
-  void sum_of_ring(List& list, const PlannedOp& op) const;
   void message(List& list, PlannedOp op) const;
   List every_second(const List& forward) const;
   List recomputed(const PartOps& block) const;
   List overlapped(List list) const;
   List with_whole_head(const List& list) const;
-  double tokens() const {
-    return to_double(work_.spec.training.local_batch_size * work_.spec.training.seq_len /
-                     work_.mesh.context);
-  }
+  double tokens() const { return tokens_of(work_); }
   // Passes over the gradients that a rank updates, by which this trainer finds their norm.
   double norm_passes() const {
     const bool are_whole = traits_.sums_whole_gradients && work_.spec.parallelism.zero > 0;
@@ -101,29 +62,6 @@ StepOps OtherTrainer::recorded() const {
   return record_step(spec, mesh, imagined_gpu());
 }
 
-// Inputs and gradients of a block's products, before a message of them. Weights are quantized once
-// a step, which is neglected.
-List OtherTrainer::quantized(const List& list) const {
-  if (traits_.quantizing_reads == 0) return list;
-  const double bytes = operand_bytes(traits_.narrow);
-  List made;
-  for (PlannedOp op : list) {
-    if (op.kind == Kind::kMatmul && op.element == 2) {
-      if (!is_gradient(op)) {
-        const bool follows = !made.empty() && made.back().kind == Kind::kMessage;
-        made.insert(follows ? made.end() - 1 : made.end(),
-                    {.name = "quantize",
-                     .element = op.element,
-                     .bytes = op.rows * op.depth * (2 * traits_.quantizing_reads + 2 * bytes)});
-      }
-      op.bytes *= bytes / 2;
-      op.element = 1;
-    }
-    made.push_back(op);
-  }
-  return made;
-}
-
 List OtherTrainer::adapted(const List& list) const {
   List made;
   for (PlannedOp op : list) {
@@ -133,7 +71,7 @@ List OtherTrainer::adapted(const List& list) const {
       if (op.kind == Kind::kMatmul && op.element == 1) op.bytes *= 2;
     }
     if (op.kind == Kind::kAttention) {
-      attention(made, op);
+      add_attention(made, op, work_, traits_);
     } else if (op.kind == Kind::kMessage) {
       message(made, op);
     } else {
@@ -143,96 +81,6 @@ List OtherTrainer::adapted(const List& list) const {
     }
   }
   return made;
-}
-
-// Context ranks exchange keys and values while they compute, or all heads before and after.
-void OtherTrainer::attention(List& list, PlannedOp op) const {
-  op.name = "attention";  // not our kernels
-  const bool backward = op.recomputed_flops > 0;
-  const double context = to_double(work_.mesh.context);
-  const double passes = backward ? traits_.layout_passes_backward : traits_.layout_passes_forward;
-  if (passes > 0) {
-    const double transposed = work_.spec.training.local_batch_size > 1 ? 2 : 0;
-    list.push_back(
-        {.name = "layout",
-         .element = op.element,
-         .bytes = (passes + transposed) * op.rows * op.depth * static_cast<double>(op.element)});
-  }
-  if (context > 1) {
-    const ModelConfig& model = work_.spec.model;
-    const auto width = [&](std::int64_t heads) {
-      return to_double(std::max(heads, work_.mesh.tensor) * model.head_dim) *
-             static_cast<double>(op.element) / to_double(work_.mesh.tensor);
-    };
-    const double keys = 2 * width(model.num_key_value_heads),
-                 queries = 2 * width(model.num_attention_heads);
-    if (traits_.exchanges_heads) {
-      list.push_back({.kind = Kind::kMessage,
-                      .name = "context",
-                      .element = op.element,
-                      .bytes = tokens() * (queries + keys),
-                      .collective = Collective::kAllToAll});
-    } else {
-      list.push_back({.kind = Kind::kMessage,
-                      .name = "context",
-                      .element = op.element,
-                      .bytes = tokens() * context * keys * (backward ? 2 : 1),
-                      .collective = Collective::kAllGather,
-                      .overlaps_next = true});
-    }
-    op.columns *= context;
-    op.flops *= context;
-    op.recomputed_flops *= context;
-  }
-  if (!traits_.flash_attention) return stored_scores(list, op);
-  op.flops /= traits_.attention_kernels;
-  op.recomputed_flops /= traits_.attention_kernels;
-  list.push_back(op);
-  if (context > 1 && !traits_.exchanges_heads && !traits_.gathers_keys) sum_of_ring(list, op);
-}
-
-// What each step around the ring computes is added to what those before did. Two chunks per rank
-// balance the causal mask: of the steps but the first, one half is of all queries or keys and the
-// other of half of them.
-void OtherTrainer::sum_of_ring(List& list, const PlannedOp& op) const {
-  const ModelConfig& model = work_.spec.model;
-  const auto elements = [&](std::int64_t heads) {
-    return tokens() *
-           to_double(std::max(heads, work_.mesh.tensor) / work_.mesh.tensor * model.head_dim);
-  };
-  const bool backward = op.recomputed_flops > 0;
-  const double sums = elements(model.num_attention_heads) +
-                      (backward ? 2 * elements(model.num_key_value_heads) : 0);
-  const double steps = 1 + 0.75 * (to_double(work_.mesh.context) - 1);
-  list.push_back({.name = "ring",
-                  .element = op.element,
-                  .bytes = 3 * steps * sums * static_cast<double>(op.element)});
-}
-
-void OtherTrainer::stored_scores(List& list, const PlannedOp& op) const {
-  const auto element = static_cast<double>(op.element);
-  const double seq = op.columns, width = op.depth, heads = op.rows / seq;
-  const auto product = [&](double columns, double depth) {
-    list.push_back(matmul(op.element, op.rows, columns, depth, element));
-    list.back().bytes = heads * (seq + columns) * depth * element;
-  };
-  const auto passes = [&](double count) {
-    list.push_back(
-        {.name = "scores", .element = op.element, .bytes = count * op.rows * seq * element});
-  };
-  if (op.recomputed_flops == 0) {
-    product(seq, width);
-    passes(2);    // softmax
-    passes(2.5);  // dropout
-    product(width, seq);
-    return;
-  }
-  product(seq, width);
-  product(width, seq);
-  passes(2.5);
-  product(width, seq);
-  product(width, seq);
-  passes(3);
 }
 
 // Memory accesses over those of this trainer's kernel, if every step of the formula is a kernel.
@@ -289,8 +137,7 @@ void OtherTrainer::message(List& list, PlannedOp op) const {
   const double pieces = work_.spec.parallelism.zero >= 2
                             ? traits_.messages_per_layer
                             : std::ceil(elements / to_double(work_.spec.bucket));
-  op.bytes /= pieces;
-  for (int piece = 0; piece < pieces; ++piece) list.push_back(op);
+  add_sharded(list, op, pieces, traits_);
 }
 
 // Without the matmuls of which results are saved. Of the seven of a gated block those of keys, of
@@ -373,13 +220,13 @@ List OtherTrainer::with_whole_head(const List& list) const {
   if (hides_all() && is_message(whole.back(), "tensor")) whole.back().overlaps_next = true;
   const auto element = static_cast<double>(first->element);
   const double vocab = first->columns, hidden = first->depth;
-  whole.push_back(matmul(first->element, tokens(), vocab, hidden, element));
+  whole.push_back(matmul_of(first->element, tokens(), vocab, hidden, element));
   whole.push_back(
       {.name = "loss",
        .element = first->element,
        .bytes = (traits_.fused_loss ? 3 : traits_.loss_passes) * tokens() * vocab * element});
-  whole.push_back(matmul(first->element, tokens(), hidden, vocab, element));
-  whole.push_back(matmul(first->element, vocab, hidden, tokens(), traits_.gradient_traffic));
+  whole.push_back(matmul_of(first->element, tokens(), hidden, vocab, element));
+  whole.push_back(matmul_of(first->element, vocab, hidden, tokens(), traits_.gradient_traffic));
   const auto last = std::find_if(list.rbegin(), list.rend(), is_matmul);
   whole.insert(whole.end(), last.base(), list.end());
   return whole;
@@ -394,8 +241,8 @@ StepOps OtherTrainer::ops() const {
   std::vector<List> again;
   std::vector<PartOps*> parts{&ops.first, &ops.last};
   for (PartOps& block : ops.kinds) {
-    block.forward = quantized(block.forward);
-    block.backward = quantized(block.backward);
+    block.forward = quantized(block.forward, traits_, false);
+    block.backward = quantized(block.backward, traits_, true);
     again.push_back(recomputed(block));
     parts.push_back(&block);
   }
@@ -415,6 +262,15 @@ StepOps OtherTrainer::ops() const {
     block.forward = overlapped(block.forward);
     block.backward = overlapped(block.backward);
     block.backward.insert(block.backward.begin(), again[kind].begin(), again[kind].end());
+  }
+  if (traits_.waits_for_ends && work_.spec.model.tie_word_embeddings) {
+    // The table's gradients are summed before they are reduced, in the backward of its rows.
+    List& list = ops.first.forward;
+    for (std::size_t i = list.size(); i-- > 1;) {
+      if (!is_of_data(list[i]) || list[i].collective == Collective::kAllGather) continue;
+      const auto at = list.begin() + static_cast<std::ptrdiff_t>(i);
+      list.erase(at - (traits_.reduced_copy > 0 ? 1 : 0), at + 1);
+    }
   }
   ops.first.forward = with_whole_head(ops.first.forward);
   ops.last.forward = with_whole_head(ops.last.forward);

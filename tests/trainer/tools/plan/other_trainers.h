@@ -61,6 +61,16 @@ struct TrainerTraits {
   // how often these read them, 2 with a pass for the largest magnitude. 0: the kernels before do
   // it.
   double quantizing_reads = 0;
+  // Bytes read and written per weight of a block and micro-batch to quantize or transpose it.
+  double weight_traffic_forward = 0, weight_traffic_backward = 0;
+  bool gathers_narrow = false;  // ZeRO-3 gathers the blocks' weights as they are quantized
+  // ZeRO-3 in buffers of a layer: weights are copied out of theirs, and bytes read and written per
+  // gradient to fill the other.
+  bool copies_gathered = false;
+  double reduced_copy = 0;
+  // ZeRO-3: the embedding and the head are gathered before the first block, and their gradients
+  // reduced after the last backward, of each micro-batch.
+  bool waits_for_ends = false;
   NumberFormat narrow = NumberFormat::kFloat8;  // of operands with a byte per element or less
   bool overlaps_experts = false;  // exchanges of experts' rows overlap other computation
 };

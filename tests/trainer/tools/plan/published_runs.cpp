@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "model/base/error.h"
 #include "model/device/imagined.h"
@@ -156,6 +157,7 @@ Run with_batch(Run run, const TrainerTraits& traits, std::int64_t sequences,
   run.ops = ops_of(run.work, traits);
   set_stages(run);
   run.slices = traits.gathers_by_slices ? slices_of(run) : 0;
+  run.waits_for_ends = traits.waits_for_ends && run.work.mesh.pipeline == 1;
   run.schedule = std::make_shared<Simulation>(
       make_schedule(spec.parallelism.schedule, pipeline_shape(run.work)));
   return run;
@@ -240,6 +242,21 @@ Run run_from(const Json& row, const Json& models) {
   return run;
 }
 
+// Of messages of the ends' weights and gradients, which a micro-batch waits for.
+double waiting_for_ends(const Run& run, const DeviceProfile& device) {
+  if (!run.waits_for_ends) return 0;
+  double seconds = 0;
+  for (const PartOps::List* list : {&run.ops.first.forward, &run.ops.first.backward}) {
+    for (const PlannedOp& op : *list) {
+      if (op.kind != PlannedOp::Kind::kMessage || !std::string_view(op.name).starts_with("data"))
+        continue;
+      seconds +=
+          collective_seconds(device.network, op.collective, group_of(op.name, run.work), op.bytes);
+    }
+  }
+  return seconds * static_cast<double>(run.work.spec.micro_batches);
+}
+
 }  // namespace
 
 std::vector<Run> read(const std::filesystem::path& path) {
@@ -301,7 +318,7 @@ bool is_unseen(const std::string& source) {
 }
 
 const Fitted& fitted() {
-  static const Fitted kFitted{fitted_efficiencies(), 0.0376, 2e-5};
+  static const Fitted kFitted{fitted_efficiencies(), 0.0361, 2e-5};
   return kFitted;
 }
 
@@ -332,7 +349,7 @@ StepEstimate estimate(const Run& run, const Profiles& profiles) {
 
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {
   return estimate(run, profiles).seconds + (run.is_python ? fitted.step_seconds : 0) +
-         run.slices * fitted.slice_seconds;
+         run.slices * fitted.slice_seconds + waiting_for_ends(run, profiles.at(run.gpu));
 }
 
 double percentile(std::vector<double> values, double share) {

@@ -37,7 +37,8 @@ struct Run {
   std::string gpu;     // a listed device
   std::string reason;  // why it cannot be modelled; empty: it can
   bool is_python = true;
-  double slices = 0;  // of parameters that the host copies one by one after the update
+  double slices = 0;            // of parameters that the host copies one by one after the update
+  bool waits_for_ends = false;  // TrainerTraits'
   NumberFormat narrow = NumberFormat::kFloat8;  // DeviceProfile's
   Workload work;
   StepOps ops;  // of the program that ran

@@ -16,6 +16,28 @@ double flash_attention_2(const Run& run) {
   return 0.70 - 0.08 * (std::clamp(width, 64.0, 128.0) - 64) / 64;
 }
 
+// What FSDP2 does on the stream that computes: weights are copied out of the buffer that they are
+// gathered in (split_with_sizes_copy) and gradients into the float32 buffer that they are reduced
+// from (chunk_cat); pytorch at 010ae4a8, torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
+// What belongs to no layer is gathered and reduced by the root, where nothing overlaps it.
+void set_fsdp2(TrainerTraits& traits) {
+  traits.copies_gathered = true;
+  traits.reduced_copy = 2 + 4;
+  traits.waits_for_ends = true;
+}
+
+// torchao's tensorwise scaling, compiled: a kernel for the largest magnitude and one that writes
+// both layouts; weights the same but for one layout each pass (pytorch/ao at 05980129,
+// torchao/testing/training/roofline_utils.py, by the code that the compiler generates). Weights
+// that are gathered in 8 bits are only transposed for the backward (067a6320, float8_ops.py,
+// preprocess_addmm).
+void set_torchao(TrainerTraits& traits, bool gathers_narrow) {
+  traits.quantizing_reads = 2;
+  traits.weight_traffic_forward = gathers_narrow ? 0 : 2 + 2 + 1;
+  traits.weight_traffic_backward = gathers_narrow ? 2 : 2 + 1;
+  traits.gathers_narrow = gathers_narrow;
+}
+
 // By its recipes (src/megatron/bridge/perf_recipes): a fused loss, gradients summed and reduced in
 // bfloat16, cuDNN's attention; user buffers overlap tensor parallel messages, but not with NVFP4.
 // Transformer Engine quantizes in kernels of their own, with a pass for the largest magnitude where
@@ -45,25 +67,44 @@ void set_automodel_traits(Run& run, TrainerTraits& traits) {
             .fused_loss = false,
             .whole_recompute = true,
             .gradient_traffic = 2};
+  set_fsdp2(traits);
   run.work.spec.parallelism.zero = 3;
 }
 
-// NVIDIA/NeMo-Framework-Launcher at 7c842fcd (June 2024, "actual GPU/GBS numbers used in
-// pretraining"): no user buffers, so that tensor parallel messages overlap the backward alone;
-// squared ReLU by kernels of its own. Of the 15B, four months older, no configuration is published.
+// NVIDIA/NeMo-Framework-Launcher: the 340B at 7c842fcd (June 2024, "actual GPU/GBS numbers used in
+// pretraining") with no user buffers, so that tensor parallel messages overlap the backward alone,
+// and 16 bits in gradients. The 15B at 01903770 (February 2024, when it was published; with half
+// its tensor ranks) has user buffers. Squared ReLU by kernels of its own. Buckets of 50 and of
+// 100 MB of gradients (apex, contrib/optimizers/distributed_fused_adam.py, bucket_cap_mb).
 void set_nemotron_traits(Run& run, TrainerTraits& traits) {
+  const bool is_large = says(run.model, "340B");
   traits = {.fused_activations = false,
             .fused_loss = false,
             .divides_boundary = true,
-            .tensor_overlap = TensorOverlap::kWeightGradients,
-            .gradient_bytes = says(run.model, "340B") ? 2.0 : 4.0};
+            .tensor_overlap = is_large ? TensorOverlap::kWeightGradients : TensorOverlap::kAll,
+            .gradient_bytes = is_large ? 2.0 : 4.0};
+  run.work.spec.bucket = 25 << 20;
+}
+
+// Passes over logits with 2 bytes each by OLMo-core's loss (nn/transformer/model.py,
+// train/trainer.py, nn/functional/cross_entropy_loss.py). At 8c03ca8a to 41400c46 logits are cast
+// to float32 (3) and all but the last token's copied (4); the gradient is copied into zeros (6) and
+// cast back (3). Between these are the fused loss (6) or, by PyTorch, log-softmax (4), logarithms
+// of sums for the z-loss (12) and the gradients of both (8, 12) and their sum (6). At e27ba745 the
+// loss is compiled and casts by itself: copies (2, 3), largest and sum (2), gradient (2).
+double loss_passes_of_olmo(const Run& run) {
+  if (says(run.note, "loss compiled")) return 9;
+  return 3 + 4 + (says(run.note, "loss by PyTorch") ? 42 : 6) + 6 + 3;
 }
 
 // OLMo-core: FSDP2 of compiled blocks, PyTorch's attention.
-void set_olmo_traits(Run& run, TrainerTraits& traits) {
+void set_olmo_traits(Run& run, const std::string& precision, TrainerTraits& traits) {
   traits = {.attention_kernels = flash_attention_2(run),
-            .fused_loss = !says(run.note, "loss by PyTorch"),
+            .fused_loss = false,
+            .loss_passes = loss_passes_of_olmo(run),
             .gradient_traffic = 2};
+  set_fsdp2(traits);
+  if (says(precision, "fp8")) set_torchao(traits, true);
   run.work.spec.parallelism.zero = 3;
 }
 
@@ -89,8 +130,11 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
   const bool several = run.work.mesh.tensor > 1;
   TrainerTraits traits;
   spec.parallelism.sequence = several;
-  // Megatron-LM's buckets are of at least 40 million elements.
-  spec.bucket = 40'000'000;
+  // Megatron-LM's buckets grow with the data parallel ranks (0fda386c, core/distributed/
+  // distributed_data_parallel.py); those of Llama 3's program, which is not published, are taken
+  // to.
+  spec.bucket =
+      std::max<std::int64_t>(40, run.work.mesh.data_shard * run.work.mesh.context) * 1'000'000;
   if (run.group == "Megatron Bridge") {
     set_bridge_traits(run, precision, traits);
   } else if (run.group == "AutoModel") {
@@ -98,7 +142,7 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
   } else if (run.group == "Nemotron-4") {
     set_nemotron_traits(run, traits);
   } else if (run.group == "OLMo") {
-    set_olmo_traits(run, traits);
+    set_olmo_traits(run, precision, traits);
   } else if (says(s, "SC21")) {
     // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
     // stores scores, and reduces gradients in 16 bits after the last backward.
@@ -144,6 +188,8 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
         .fused_loss = false,
         .tensor_overlap = says(run.note, "async TP") ? TensorOverlap::kAll : TensorOverlap::kNone,
         .gradient_traffic = 2};  // of whole layers in 16 bits, which are reduced at once
+    set_fsdp2(traits);
+    if (says(precision, "fp8")) set_torchao(traits, says(s, "whitefiber"));
     spec.parallelism.zero = 3;
   } else if (says(s, "llm.c") || says(s, "llmq")) {
     // cuDNN's attention, kernels of their own like this trainer's, gradients in bfloat16.
@@ -191,7 +237,12 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
               .fused = false,
               .fused_activations = false,
               .whole_recompute = true,
-              .gradient_traffic = 2};  // FSDP, mode DEFAULT: reduced at once, in float32
+              .gradient_traffic = 2,  // FSDP, mode DEFAULT: reduced at once, in float32
+              // Weights are views; of the split in the forward the backward is a concatenation
+              // (pytorch at fe03cf69, torch/distributed/fsdp/_flat_param.py). The root's backward
+              // waits for its reduction (00ae0bc9, _runtime_utils.py).
+              .reduced_copy = 2 + 2,
+              .waits_for_ends = true};
     spec.parallelism.zero = 3;
   }
   traits.recomputed = recomputed_by(run);

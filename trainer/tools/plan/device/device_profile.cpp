@@ -13,7 +13,15 @@
 
 namespace trireme {
 
-TRIREME_JSON(Link, name, bandwidth, reached, latency)
+void json_fields(auto& f, Link& link) {
+  f("name", link.name);
+  f("bandwidth", link.bandwidth);
+  f("reached", link.reached);
+  f("latency", link.latency);
+  if (f.has("flagged_latency", link.flagged_latency > 0)) {
+    f("flagged_latency", link.flagged_latency);
+  }
+}
 
 void json_fields(auto& f, ProductRate& rate) {
   f("peak", rate.peak);

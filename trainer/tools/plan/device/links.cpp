@@ -29,10 +29,33 @@ double ring_rate(const Network& network, int size, int in_node) {
 }
 
 // Latency of `laps` around the ring.
-double ring_latency(const Network& network, int size, int in_node, double laps) {
+double ring_latency(const Network& network, int size, int in_node, double laps,
+                    double Link::*latency) {
   const double nodes = size / static_cast<double>(in_node);
   const double crossings = in_node == size ? 0 : nodes;
-  return laps * ((size - crossings) * network.within.latency + crossings * network.between.latency);
+  return laps *
+         ((size - crossings) * network.within.*latency + crossings * network.between.*latency);
+}
+
+// By NCCL (v2.19.3, src/graph/tuning.cc: hwLat, baseLat and busBw). Its protocol LL128 has less
+// latency per step and bandwidth, with one rank a node even less, and a longer start; its trees
+// reach less than its rings.
+constexpr double kFlaggedRate = 0.92, kFlaggedRateAlone = 0.7, kFlaggedStart = (14 - 8.4) * 1e-6,
+                 kTreeRate = 0.92;
+
+bool has_flagged(const Network& network, int size, int in_node) {
+  const bool crosses = in_node < size;
+  return network.within.flagged_latency > 0 && (!crosses || network.between.flagged_latency > 0);
+}
+
+// Seconds of `laps` around the ring in which `sent` bytes leave a rank.
+double ring_seconds(const Network& network, int size, int in_node, double laps, double sent) {
+  const double moving = sent / ring_rate(network, size, in_node);
+  const double usual = moving + ring_latency(network, size, in_node, laps, &Link::latency);
+  if (!has_flagged(network, size, in_node)) return usual;
+  const double share = in_node == 1 ? kFlaggedRateAlone : kFlaggedRate;
+  return std::min(usual, moving / share + kFlaggedStart +
+                             ring_latency(network, size, in_node, laps, &Link::flagged_latency));
 }
 
 double tree_latency(const Network& network, int size, int in_node) {
@@ -103,13 +126,13 @@ double collective_seconds(const Network& network, Collective collective, const G
     if (in_node == group.size) return within;
     return std::max(within, network.between.latency + sent * (1 - near) / rate(network.between));
   }
-  const double ring = sent / ring_rate(network, group.size, in_node);
   const double laps = collective == Collective::kAllReduce ? 2 : 1;
-  const double around = ring_latency(network, group.size, in_node, laps);
-  if (collective != Collective::kAllReduce) return ring + around;
+  const double ring = ring_seconds(network, group.size, in_node, laps, sent);
+  if (collective != Collective::kAllReduce) return ring;
   // A tree moves all bytes up and down, a ring only 2 (n - 1) / n of them.
-  const double tree = 2 * bytes / ring_rate(network, group.size, in_node);
-  return std::min(ring + around, tree + tree_latency(network, group.size, in_node));
+  const double reached = has_flagged(network, group.size, in_node) ? kTreeRate : 1;
+  const double tree = 2 * bytes / (reached * ring_rate(network, group.size, in_node));
+  return std::min(ring, tree + tree_latency(network, group.size, in_node));
 }
 
 }  // namespace trireme

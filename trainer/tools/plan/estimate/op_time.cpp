@@ -89,14 +89,13 @@ MessageTime data_message(const PlannedOp& message, const Workload& work, const N
   const GroupShape group = group_of(message.name, work);
   Network network = links;
   if (shares_memory(links, group)) network.within = *links.shared;
-  const double latency = collective_seconds(network, message.collective, group, 0);
-  const double moving =
-      collective_seconds(network, message.collective, group, message.bytes) - latency;
   const double bucket =
       static_cast<double>(work.spec.bucket) * static_cast<double>(message.element);
   const double of_bucket =
       work.spec.parallelism.zero >= 2 ? 1 : std::min(1.0, message.bytes / bucket);
-  return {moving + of_bucket * latency, bytes_sent(message.collective, group.size, message.bytes)};
+  const double of_whole =
+      collective_seconds(network, message.collective, group, message.bytes / of_bucket);
+  return {of_bucket * of_whole, bytes_sent(message.collective, group.size, message.bytes)};
 }
 
 // By which an op takes longer on the busiest of the ranks that divide the experts.
