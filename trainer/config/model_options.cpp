@@ -151,7 +151,7 @@ void add_model_parts(Options& to) {
                 .applies = is_rotary});
   to.push_back({.key = "model.layer_types",
                 .slot = TRIREME_MEMBER(model.layer_types),
-                .help = "by layer",
+                .help = "type of attention by layer",
                 .effect = Effect::kNumerics,
                 .allowed = {kLayerTypeNames.begin(), kLayerTypeNames.end()},
                 .default_text =

@@ -56,11 +56,9 @@ std::string text_of(const std::vector<std::string>& words) {
 }
 
 std::string text_of(const std::vector<LayerType>& types) {
-  std::string list;
-  for (const LayerType type : types) {
-    list += (list.empty() ? "" : ", ") + to_toml(name_of_value(type));
-  }
-  return "[" + list + "]";
+  std::vector<std::string> words;
+  for (const LayerType type : types) words.emplace_back(name_of_value(type));
+  return text_of(words);
 }
 
 std::string text_of(const std::vector<data::SampleRange>& ranges) {

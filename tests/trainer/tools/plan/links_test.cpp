@@ -81,7 +81,7 @@ TEST(Links, RunsUseRacksEvenly) {
   EXPECT_EQ(ranks_in_node(rack, {64, 1}), 8);
 }
 
-// 63 steps of 1 s or, by the protocol with flags, of 1/4 s at 0.7 of the rate.
+// 63 steps of 1 s or, by LL128, of 1/4 s at 0.7 of the rate.
 TEST(Links, LittleIsGatheredWithLessLatency) {
   Network slow{1, {"within", 10, 1, 1}, {"between", 10, 1, 1}};
   const auto gather = [&](double bytes) {
@@ -89,7 +89,7 @@ TEST(Links, LittleIsGatheredWithLessLatency) {
   };
   const double little = 64, much = 64000;
   EXPECT_DOUBLE_EQ(gather(little), 64 + 6.3);
-  slow.within.flagged_latency = slow.between.flagged_latency = 0.25;
+  slow.within.ll128_latency = slow.between.ll128_latency = 0.25;
   EXPECT_NEAR(gather(little), 16 + 6.3 / 0.7, 1e-4);
   EXPECT_DOUBLE_EQ(gather(much), 64 + 6300);
   // A tree reaches 0.92.

@@ -131,8 +131,8 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
   TrainerTraits traits;
   spec.parallelism.sequence = several;
   // Megatron-LM's buckets grow with the data parallel ranks (0fda386c, core/distributed/
-  // distributed_data_parallel.py); those of Llama 3's program, which is not published, are taken
-  // to.
+  // distributed_data_parallel.py); Llama 3's program is not published and taken to do
+  // the same.
   spec.bucket =
       std::max<std::int64_t>(40, run.work.mesh.data_shard * run.work.mesh.context) * 1'000'000;
   if (run.group == "Megatron Bridge") {

@@ -18,8 +18,8 @@ void json_fields(auto& f, Link& link) {
   f("bandwidth", link.bandwidth);
   f("reached", link.reached);
   f("latency", link.latency);
-  if (f.has("flagged_latency", link.flagged_latency > 0)) {
-    f("flagged_latency", link.flagged_latency);
+  if (f.has("ll128_latency", link.ll128_latency > 0)) {
+    f("ll128_latency", link.ll128_latency);
   }
 }
 

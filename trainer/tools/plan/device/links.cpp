@@ -38,24 +38,24 @@ double ring_latency(const Network& network, int size, int in_node, double laps,
 }
 
 // By NCCL (v2.19.3, src/graph/tuning.cc: hwLat, baseLat and busBw). Its protocol LL128 has less
-// latency per step and bandwidth, with one rank a node even less, and a longer start; its trees
-// reach less than its rings.
-constexpr double kFlaggedRate = 0.92, kFlaggedRateAlone = 0.7, kFlaggedStart = (14 - 8.4) * 1e-6,
+// latency per step and less bandwidth, least with one rank per node, and takes longer to start.
+// Trees reach less of the bandwidth than rings.
+constexpr double kLl128Rate = 0.92, kLl128RateAlone = 0.7, kLl128Start = (14 - 8.4) * 1e-6,
                  kTreeRate = 0.92;
 
-bool has_flagged(const Network& network, int size, int in_node) {
+bool has_ll128(const Network& network, int size, int in_node) {
   const bool crosses = in_node < size;
-  return network.within.flagged_latency > 0 && (!crosses || network.between.flagged_latency > 0);
+  return network.within.ll128_latency > 0 && (!crosses || network.between.ll128_latency > 0);
 }
 
 // Seconds of `laps` around the ring in which `sent` bytes leave a rank.
 double ring_seconds(const Network& network, int size, int in_node, double laps, double sent) {
   const double moving = sent / ring_rate(network, size, in_node);
   const double usual = moving + ring_latency(network, size, in_node, laps, &Link::latency);
-  if (!has_flagged(network, size, in_node)) return usual;
-  const double share = in_node == 1 ? kFlaggedRateAlone : kFlaggedRate;
-  return std::min(usual, moving / share + kFlaggedStart +
-                             ring_latency(network, size, in_node, laps, &Link::flagged_latency));
+  if (!has_ll128(network, size, in_node)) return usual;
+  const double share = in_node == 1 ? kLl128RateAlone : kLl128Rate;
+  return std::min(usual, moving / share + kLl128Start +
+                             ring_latency(network, size, in_node, laps, &Link::ll128_latency));
 }
 
 double tree_latency(const Network& network, int size, int in_node) {
@@ -130,7 +130,7 @@ double collective_seconds(const Network& network, Collective collective, const G
   const double ring = ring_seconds(network, group.size, in_node, laps, sent);
   if (collective != Collective::kAllReduce) return ring;
   // A tree moves all bytes up and down, a ring only 2 (n - 1) / n of them.
-  const double reached = has_flagged(network, group.size, in_node) ? kTreeRate : 1;
+  const double reached = has_ll128(network, group.size, in_node) ? kTreeRate : 1;
   const double tree = 2 * bytes / (reached * ring_rate(network, group.size, in_node));
   return std::min(ring, tree + tree_latency(network, group.size, in_node));
 }

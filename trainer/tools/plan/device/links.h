@@ -13,8 +13,8 @@ struct Link {
   double bandwidth = 0;  // bytes/s per direction by the vendor
   double reached = 1;    // fraction of it that large messages reach
   double latency = 0;    // seconds
-  // The same by NCCL's protocol LL128, whose words carry flags; 0: not between these devices.
-  double flagged_latency = 0;
+  // The same by NCCL's protocol LL128; 0: not between these devices.
+  double ll128_latency = 0;
 };
 
 // Links within and between nodes. Every rank has its own link out of its node, as with one network

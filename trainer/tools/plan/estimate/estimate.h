@@ -88,7 +88,7 @@ StepEstimate estimate_step(const Workload& work, const StepOps& ops, const Devic
 // With a schedule that has been made before.
 StepEstimate estimate_step(const Workload& work, const StepOps& ops, const DeviceProfile& device,
                            const Simulation& schedule);
-// With the times of the ops as well.
+// By times of ops that are already known.
 StepEstimate estimate_step(const Workload& work, const StepTimes& times,
                            const DeviceProfile& device, const Simulation& schedule);
 

@@ -40,6 +40,12 @@ double tied_seconds(const StepOps& ops, const Workload& work, const Network& net
 
 }  // namespace
 
+double transfer_seconds(const StepOps& ops, const Workload& work, const Network& network) {
+  if (work.mesh.pipeline == 1) return 0;
+  return collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
+                            ops.boundary_bytes);
+}
+
 StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device) {
   const bool offloads = device.device().is_cuda();
   // Ranks that share memory keep one copy of the weights.
@@ -66,16 +72,12 @@ StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfi
                   .kind_of = ops.kind_of,
                   .first = times_of(ops.first, false),
                   .last = times_of(ops.last, false),
-                  .transfer = 0,
+                  .transfer = transfer_seconds(ops, work, device.network),
                   .boundary_bytes = ops.boundary_bytes,
                   .tied = tied_seconds(ops, work, device.network),
                   .splits_backward = !ops.block().backward_input.empty(),
                   .overlaps_data = ops.overlaps_data};
   for (const PartOps& kind : ops.kinds) times.kinds.push_back(times_of(kind, true));
-  if (work.mesh.pipeline > 1) {
-    times.transfer = collective_seconds(device.network, Collective::kSend,
-                                        group_of("pipeline_ends", work), ops.boundary_bytes);
-  }
   return times;
 }
 

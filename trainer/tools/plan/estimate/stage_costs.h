@@ -27,6 +27,8 @@ struct StepTimes {
   bool splits_backward = false;  // backward_input is known
   bool overlaps_data = true;
 };
+// Seconds in which a micro-batch's activations move between two stages; 0 without a pipeline.
+double transfer_seconds(const StepOps& ops, const Workload& work, const Network& network);
 StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device);
 
 // Costs of one pipeline stage.

@@ -61,7 +61,7 @@ double LayoutBounds::seconds_by_flops(const RunConfig& family) const {
       again * model_.useful.matmul / matmul + model_.useful.attention_causal / attention;
   const std::int64_t ranks = world_size(family.parallelism);
   return seconds * static_cast<double>(family.training.global_batch_size) /
-         static_cast<double>(ranks) * pace(ranks);
+         static_cast<double>(ranks) * slowdown(ranks);
 }
 
 // ZeRO-2's blocks compute no more than those of other stages, but for what they copy of shards.
@@ -93,11 +93,7 @@ double LayoutBounds::seconds_by_layers(const RunConfig& family) {
     }
     return sum;
   };
-  const double transfer =
-      work.mesh.pipeline == 1
-          ? 0
-          : collective_seconds(profile_.network, Collective::kSend, group_of("pipeline_ends", work),
-                               ops.boundary_bytes);
+  const double transfer = transfer_seconds(ops, work, profile_.network);
   double least = std::numeric_limits<double>::infinity();
   for (const ScheduleChoice& choice : schedule_choices(family)) {
     least = std::min(least, pipeline_seconds(work, choice, transfer, of_stage));
@@ -127,7 +123,7 @@ double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice
     before += of_stage(rank).forward + transfer;
     if (!choice.schedule->defers_weight_gradients) before += of_stage(rank).backward + transfer;
   }
-  return least * pace(work.ranks());
+  return least * slowdown(work.ranks());
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
@@ -171,7 +167,7 @@ double LayoutBounds::Member::seconds_by_simulation(const ScheduleChoice& choice)
   const std::vector<StageCosts> stages =
       costs_of_stages(times_, work_, bounds_.profile_, division.layers_per_stage);
   return bounds_.parts_.simulation(work_, choice).run(action_costs(stages, times_)).makespan *
-         bounds_.pace(work_.ranks());
+         bounds_.slowdown(work_.ranks());
 }
 
 double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice) {

@@ -74,9 +74,9 @@ class LayoutBounds {
   double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;
   double state_bytes(const Parameters& parameters, const ParallelismConfig& layout) const;
-  // Multiplies the times of all layouts: as a rank while all others wait, in a step that is as long
-  // as the slowest node takes.
-  double pace(std::int64_t ranks) const {
+  // Multiplies the times of all layouts: all wait for the slowest node, and a rank that shares
+  // cores is at most as fast as while the others wait.
+  double slowdown(std::int64_t ranks) const {
     return (1 + straggling(profile_.network, ranks)) / profile_.pace(1);
   }
 

@@ -124,7 +124,7 @@ class Search {
     return config;
   }
 
-  // The candidates of a member come with other bounds in turn: those looked at last are kept.
+  // Candidates of one member do not follow each other, so that the members made last are kept.
   LayoutBounds::Member& member_of(const Candidate& candidate) {
     constexpr std::size_t kKept = 16384;
     const std::pair key{candidate.family, candidate.replicate};
