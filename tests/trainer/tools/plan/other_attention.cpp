@@ -26,7 +26,7 @@ void OtherAttention::add(PartOps::List& list, PlannedOp op) const {
   const double context = to_double(work_.mesh.context);
   const double passes = backward ? traits_.layout_passes_backward : traits_.layout_passes_forward;
   if (passes > 0) {
-    const double transposed = work_.spec.training.local_batch_size > 1 ? 2 : 0;
+    const double transposed = work_.spec.training.local_batch_size > 1 ? traits_.batch_passes : 0;
     list.push_back(
         {.name = "layout",
          .element = op.element,

@@ -87,11 +87,7 @@ List OtherTrainer::adapted(const List& list) const {
 double OtherTrainer::more_passes(const PlannedOp& op) const {
   static const std::map<std::string, double> kOfActivations{
       {"gelu", 1.5}, {"gelu_backward", 5.0 / 3}, {"swiglu", 5.0 / 3}, {"swiglu_backward", 1.6}},
-      kOfOthers{{"rms_norm_backward", 2.5},
-                {"layer_norm_backward", 2.5},
-                {"rope", 4},
-                {"embedding", 2},
-                {"embedding_backward", 4.0 / 3}};
+      kOfOthers{{"embedding", 2}, {"embedding_backward", 4.0 / 3}};
   const std::string name = op.name;
   if (const auto found = kOfActivations.find(name); found != kOfActivations.end()) {
     if (traits_.fused_activations) return 1;
@@ -110,8 +106,12 @@ double OtherTrainer::more_passes(const PlannedOp& op) const {
     return name == "rms_norm_backward" ? 1 + 2 * pass / op.bytes : 1;
   }
   if (name == "rms_norm" || name == "layer_norm") {
-    return pass * (op.bytes > 2 * pass ? 9 : 6) / op.bytes;  // with and without a residual
+    // a residual is added by a kernel of its own
+    return pass * (traits_.unfused.norm_forward + (op.bytes > 2 * pass ? 3 : 0)) / op.bytes;
   }
+  if (name == "rms_norm_backward" || name == "layer_norm_backward")
+    return traits_.unfused.norm_backward;
+  if (name == "rope") return traits_.unfused.rope;
   const auto found = kOfOthers.find(name);
   return found == kOfOthers.end() ? 1 : found->second;
 }
@@ -261,6 +261,10 @@ StepOps OtherTrainer::ops() const {
     PartOps& block = ops.kinds[kind];
     block.forward = overlapped(block.forward);
     block.backward = overlapped(block.backward);
+    if (traits_.sums_replicas_at_once) {
+      block.backward.insert(block.backward.end(), block.finish.begin(), block.finish.end());
+      block.finish.clear();
+    }
     block.backward.insert(block.backward.begin(), again[kind].begin(), again[kind].end());
   }
   if (traits_.waits_for_ends && work_.spec.model.tie_word_embeddings) {

@@ -21,6 +21,13 @@ enum class Recomputed : std::uint8_t {
 // matmuls that produce or consume it (asynchronous TP; only the first chunk is exposed).
 enum class TensorOverlap : std::uint8_t { kNone, kWeightGradients, kAll };
 
+// Memory accesses of norms and rotations, if every step of their formulas is a kernel.
+struct UnfusedPasses {
+  double norm_forward = 6;     // passes over the input with 2 bytes per element, no residual added
+  double norm_backward = 2.5;  // over the accesses of this trainer's kernel
+  double rope = 4;             // the same
+};
+
 // Implementation choices of a training program that determine its step time. The defaults are
 // those of this trainer, but for a head that is not in chunks. All others are taken from the
 // programs' sources, none is fitted.
@@ -31,7 +38,9 @@ struct TrainerTraits {
   // Passes over the queries by kernels that only change layouts before and after attention; with
   // keys and values as wide as queries.
   double layout_passes_forward = 0, layout_passes_backward = 0;
-  bool fused = true;              // false: one kernel per step of a norm, rotation or embedding
+  double batch_passes = 0;  // more of them where a micro-batch has several sequences
+  bool fused = true;        // false: one kernel per step of a norm, rotation or embedding
+  UnfusedPasses unfused = {};
   bool fused_residuals = true;    // false: kernels of their own add residuals and their gradients
   bool fused_activations = true;  // false: the same of activations
   bool splits_gate = false;       // unfused, of one matmul's result whose halves are joined again
@@ -39,6 +48,8 @@ struct TrainerTraits {
   double loss_passes = 22;        // of such a loss, with 2 bytes per logit
   double messages_per_layer = 1;  // all-gathers per layer with ZeRO-3
   bool overlaps_data = true;      // gradient reduction overlaps the last backward
+  // Shards of blocks are summed over replicas as soon as they are reduced, of each micro-batch.
+  bool sums_replicas_at_once = false;
   bool sums_whole_gradients = false;  // all-reduces gradients, although the optimizer is sharded
   // The host copies slices of all parameters, one for each data parallel rank, after the update.
   bool gathers_by_slices = false;

@@ -3,26 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 
 #include "model/base/error.h"
-#include "model/device/imagined.h"
-#include "parallel/pipeline/registry.h"
+#include "tests/trainer/tools/plan/published_layouts.h"
 #include "tests/trainer/tools/plan/published_traits.h"
 #include "trainer/config/flavors.h"
-#include "trainer/tools/plan/run_plan.h"
 
 namespace trireme::published {
 namespace {
 
 using Json = nlohmann::json;
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 double number(const Json& row, const char* key) {
   return row.at(key).is_null() ? 0 : row.at(key).get<double>();
@@ -76,122 +68,21 @@ double flops_per_token(const ModelConfig& m, double seq, const std::string& conv
 }
 
 std::string reason_against(const Run& run, const std::string& precision) {
-  if (has(precision, "rowwise")) {
+  if (says(precision, "rowwise")) {
     return "scales by row: the float8 rate is for scales by tensor";
   }
-  if (run.work.spec.parallelism.zero == 3 && has(run.source, "SC21")) {
+  if (run.work.spec.parallelism.zero == 3 && says(run.source, "SC21")) {
     return "DeepSpeed's host gathers parameter by parameter, and how long it waits is not "
            "published";
   }
   return {};
 }
 
-// A stage's last layer is the first with which the stages up to it have more than their share of
-// the multiply-adds, the head's included (nanotron, models/base.py).
-std::vector<std::int64_t> divided_by_nanotron(const ModelConfig& m, std::int64_t stages) {
-  const auto hidden = static_cast<double>(m.hidden_size);
-  const double layer = hidden * static_cast<double>(4 * m.hidden_size + 3 * m.intermediate_size);
-  const double all =
-      layer * static_cast<double>(m.num_hidden_layers) + hidden * static_cast<double>(m.vocab_size);
-  std::vector<std::int64_t> layers(static_cast<std::size_t>(stages));
-  std::size_t stage = 0;
-  for (std::int64_t i = 1; i <= m.num_hidden_layers; ++i) {
-    ++layers[stage];
-    const double share = all * static_cast<double>(stage + 1) / static_cast<double>(stages);
-    if (layer * static_cast<double>(i) > share) ++stage;
-  }
-  return layers;
-}
-
-// The embedding and the head count as a layer: an empty one each. In Llama 3 405B they are alone in
-// the first and the last stage (section 3.3.2 of the paper).
-void set_stages_with_ends(Run& run, std::int64_t stages) {
-  EngineSpec& spec = run.work.spec;
-  spec.model.num_hidden_layers += 2;
-  run.ops.kinds.emplace_back();
-  run.ops.kind_of.assign(static_cast<std::size_t>(spec.model.num_hidden_layers), 0);
-  run.ops.kind_of.front() = run.ops.kind_of.back() = run.ops.kinds.size() - 1;
-  if (stages > run.work.mesh.pipeline) spec.parallelism.schedule = "Interleaved1F1B";
-  const auto layers = static_cast<std::int64_t>(run.ops.kind_of.size());
-  require(layers % stages == 0, "stages of ", run.model);
-  spec.parallelism.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
-}
-
-void set_stages(Run& run) {
-  Workload& w = run.work;
-  ParallelismConfig& p = w.spec.parallelism;
-  const std::int64_t layers = w.spec.model.num_hidden_layers, ranks = w.mesh.pipeline;
-  const std::int64_t stages = ranks * p.virtual_stages;
-  if (run.group == "Llama 3 Herd" || has(run.note, "ends are layers")) {
-    return set_stages_with_ends(run, stages);
-  }
-  if (p.virtual_stages > 1) p.schedule = "Interleaved1F1B";
-  if (run.group == "nanotron") {
-    p.layers_per_stage = divided_by_nanotron(w.spec.model, stages);
-  } else if (layers % stages == 0) {
-    p.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
-  }
-}
-
-// Of each of a block's six parameters and the ends' two there is one for each data parallel rank.
-double slices_of(const Run& run) {
-  const std::vector<std::int64_t>& layers = run.work.spec.parallelism.layers_per_stage;
-  const std::int64_t parameters = 6 * *std::max_element(layers.begin(), layers.end()) + 2;
-  return static_cast<double>(parameters * run.work.mesh.data_shard);
-}
-
-// By the planner's arenas.
-bool fits(const Run& run) {
-  const Device device = imagined_gpu();
-  const double available = usable_bytes(find_profile(run.gpu), device, run.work.ranks());
-  return static_cast<double>(plan_layout(config_of(run), device).most_device_bytes()) <= available;
-}
-
-// A run with that many sequences per micro-batch and virtual stages per rank.
-Run with_batch(Run run, const TrainerTraits& traits, std::int64_t sequences,
-               std::int64_t micro_batch, std::int64_t virtual_stages) {
-  EngineSpec& spec = run.work.spec;
-  spec.training.local_batch_size = micro_batch;
-  spec.micro_batches = std::max<std::int64_t>(1, sequences / micro_batch);
-  spec.parallelism.virtual_stages = virtual_stages;
-  run.ops = ops_of(run.work, traits);
-  set_stages(run);
-  run.slices = traits.gathers_by_slices ? slices_of(run) : 0;
-  run.waits_for_ends = traits.waits_for_ends && run.work.mesh.pipeline == 1;
-  run.schedule = std::make_shared<Simulation>(
-      make_schedule(spec.parallelism.schedule, pipeline_shape(run.work)));
-  return run;
-}
-
-// What is not published of the micro-batch and the virtual stages is as is fastest among what fits,
-// both by the planner; the smallest if nothing fits.
-Run fastest(const Run& run, const TrainerTraits& traits, std::int64_t sequences,
-            std::int64_t micro_batch, std::int64_t virtual_stages) {
-  const Profiles profiles = profiles_of(fitted());
-  const std::int64_t layers = run.work.spec.model.num_hidden_layers, ranks = run.work.mesh.pipeline;
-  std::optional<Run> best;
-  double least = 0;
-  for (std::int64_t batch = 1; batch <= sequences; ++batch) {
-    if (micro_batch > 0 ? batch != micro_batch : sequences % batch != 0) continue;
-    for (std::int64_t stages = 1; stages <= std::max(layers / ranks, virtual_stages); ++stages) {
-      if (virtual_stages > 0 ? stages != virtual_stages : layers % (ranks * stages) != 0) continue;
-      if (stages > 1 && (ranks == 1 || sequences / batch % ranks != 0)) continue;
-      Run made = with_batch(run, traits, sequences, batch, stages);
-      const double taken = estimate(made, profiles).seconds;
-      if (best && (taken >= least || !fits(made))) continue;
-      least = taken;
-      best = std::move(made);
-    }
-  }
-  require(best.has_value(), "no micro-batch of ", run.source);
-  return *best;
-}
-
 Run run_from(const Json& row, const Json& models) {
   Run run;
   run.source = row.at("src");
   for (const Source& source : sources()) {
-    if (has(run.source, source.name)) run.group = source.name;
+    if (says(run.source, source.name)) run.group = source.name;
   }
   require(!run.group.empty(), "no source ", run.source);
   run.is_python = run.group != "llmq" && run.group != "llm.c";
@@ -199,37 +90,40 @@ Run run_from(const Json& row, const Json& models) {
   run.note = row.at("note");
   run.recompute = row.at("recompute");
   run.gpu = row.at("gpu");
+  run.gigabits_between = row.value("net_gbit_per_gpu", 0.0);
   Workload& w = run.work;
   EngineSpec& spec = w.spec;
   spec.model = model_from(models.at(run.model));
   const std::string precision = row.at("prec");
   spec.compute = DType::kBf16;
-  if (has(precision, "fp8") || has(precision, "fp4")) spec.precision = MatmulPrecision::kFloat8;
+  if (says(precision, "fp8") || says(precision, "fp4")) spec.precision = MatmulPrecision::kFloat8;
   spec.data.document_mask = true;
   spec.training.seq_len = integer(row, "seq");
   spec.model.max_position_embeddings = spec.training.seq_len;
+  const std::int64_t replicas = row.value("replicas", std::int64_t{1});
   w.mesh = {.pipeline = integer(row, "pp"),
-            .data_shard = integer(row, "dp"),
+            .data_replicate = replicas,
+            .data_shard = integer(row, "dp") / replicas,
             .context = integer(row, "cp"),
             .tensor = integer(row, "tp"),
             .expert = row.contains("ep") ? integer(row, "ep") : 1};
   spec.parallelism.expert = w.mesh.expert;
   const std::int64_t sequences =
-      std::max<std::int64_t>(1, integer(row, "gbs_seq") / w.mesh.data_shard);
+      std::max<std::int64_t>(1, integer(row, "gbs_seq") / integer(row, "dp"));
   const double tokens = static_cast<double>(integer(row, "gbs_seq") * spec.training.seq_len);
   const double flops =
       flops_per_token(spec.model, static_cast<double>(spec.training.seq_len), row.at("flop_conv"));
   const std::int64_t virtual_stages = run.group == "Llama 3 Herd"
                                           ? spec.model.num_hidden_layers / w.mesh.pipeline + 1
-                                      : has(run.note, "VP not published") ? 0
-                                                                          : integer(row, "vp");
+                                      : says(run.note, "VP not published") ? 0
+                                                                           : integer(row, "vp");
   const TrainerTraits traits = set_traits(run, precision);
   run = fastest(run, traits, sequences, std::min(integer(row, "mbs"), sequences), virtual_stages);
   run.reason = reason_against(run, precision);
   run.gib = number(row, "mem_gib");
   const double ranks = static_cast<double>(run.work.ranks());
   // Of the GPU's peak in bfloat16.
-  const double peak = has(run.gpu, "A100") ? 312e12 : 989.4e12;
+  const double peak = says(run.gpu, "A100") ? 312e12 : 989.4e12;
   if (const double seconds = number(row, "iter_s"); seconds > 0) {
     run.measured = seconds;
   } else if (const double rate = number(row, "tok_s_gpu"); rate > 0) {
@@ -240,6 +134,14 @@ Run run_from(const Json& row, const Json& models) {
     run.measured = flops * tokens / (number(row, "mfu_pct") / 100 * peak * ranks);
   }
   return run;
+}
+
+DeviceProfile device_of(const Run& run, const Profiles& profiles) {
+  DeviceProfile device = profiles.at(run.gpu);
+  device.narrow = run.narrow;
+  if (device.network.even) device.network = with_even_nodes(device.network, run.work.ranks());
+  if (run.gigabits_between > 0) device.network.between.bandwidth = run.gigabits_between / 8 * 1e9;
+  return device;
 }
 
 // Of messages of the ends' weights and gradients, which a micro-batch waits for.
@@ -276,8 +178,8 @@ RunConfig config_of(const Run& run) {
   const Workload& work = run.work;
   RunConfig config = work.spec;
   config.training.dtype = work.spec.precision == MatmulPrecision::kFloat8 ? "float8" : "bfloat16";
-  config.training.global_batch_size =
-      work.mesh.data_shard * work.spec.micro_batches * work.spec.training.local_batch_size;
+  config.training.global_batch_size = work.mesh.data_replicate * work.mesh.data_shard *
+                                      work.spec.micro_batches * work.spec.training.local_batch_size;
   const Recomputed recomputed = recomputed_by(run);
   if (recomputed == Recomputed::kAll) {
     config.activation_checkpoint.mode = Recompute::kFull;
@@ -285,6 +187,7 @@ RunConfig config_of(const Run& run) {
     config.activation_checkpoint.mode = Recompute::kSelective;
   }
   config.parallelism.pipeline = work.mesh.pipeline;
+  config.parallelism.data_replicate = work.mesh.data_replicate;
   config.parallelism.data_shard = work.mesh.data_shard;
   config.parallelism.context = work.mesh.context;
   config.parallelism.tensor = work.mesh.tensor;
@@ -308,7 +211,8 @@ const std::vector<Source>& sources() {
                                             {"Megatron Bridge", 0, true},
                                             {"AutoModel", 0, true},
                                             {"Nemotron-4", 2, true},
-                                            {"OLMo", 2, true}};
+                                            {"OLMo", 2, true},
+                                            {"fms-fsdp", 3, true}};
   return kSources;
 }
 
@@ -337,19 +241,12 @@ Profiles profiles_of(const Fitted& fitted) {
 }
 
 StepEstimate estimate(const Run& run, const Profiles& profiles) {
-  const DeviceProfile& listed = profiles.at(run.gpu);
-  if (run.narrow == listed.narrow && !listed.network.even) {
-    return estimate_step(run.work, run.ops, listed, *run.schedule);
-  }
-  DeviceProfile device = listed;
-  device.narrow = run.narrow;
-  device.network = with_even_nodes(device.network, run.work.ranks());
-  return estimate_step(run.work, run.ops, device, *run.schedule);
+  return estimate_step(run.work, run.ops, device_of(run, profiles), *run.schedule);
 }
 
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles) {
   return estimate(run, profiles).seconds + (run.is_python ? fitted.step_seconds : 0) +
-         run.slices * fitted.slice_seconds + waiting_for_ends(run, profiles.at(run.gpu));
+         run.slices * fitted.slice_seconds + waiting_for_ends(run, device_of(run, profiles));
 }
 
 double percentile(std::vector<double> values, double share) {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/trainer/tools/plan/other_trainers.h"
@@ -33,9 +34,10 @@ bool is_unseen(const std::string& source);
 struct Run {
   int number = 0;  // in the file, from 0
   std::string source, model, note, recompute;
-  std::string group;   // Source::name
-  std::string gpu;     // a listed device
-  std::string reason;  // why it cannot be modelled; empty: it can
+  std::string group;            // Source::name
+  std::string gpu;              // a listed device
+  double gigabits_between = 0;  // per second and GPU between nodes; 0: the device's
+  std::string reason;           // why it cannot be modelled; empty: it can
   bool is_python = true;
   double slices = 0;            // of parameters that the host copies one by one after the update
   bool waits_for_ends = false;  // TrainerTraits'
@@ -61,6 +63,10 @@ Profiles profiles_of(const Fitted& fitted);
 // Predicted seconds of a step.
 StepEstimate estimate(const Run& run, const Profiles& profiles);
 double seconds(const Run& run, const Fitted& fitted, const Profiles& profiles);
+
+inline bool says(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 double median(std::vector<double> values);
 double percentile(std::vector<double> values, double share);

@@ -145,7 +145,8 @@ std::string layout_of(const Workload& w) {
   if (w.spec.parallelism.virtual_stages > 1)
     text += fmt::format(" v{}", w.spec.parallelism.virtual_stages);
   if (w.mesh.context > 1) text += fmt::format(" cp{}", w.mesh.context);
-  text += fmt::format(" dp{}", w.mesh.data_shard);
+  text += fmt::format(" dp{}", w.mesh.data_shard * w.mesh.data_replicate);
+  if (w.mesh.data_replicate > 1) text += fmt::format(" in {} replicas", w.mesh.data_replicate);
   if (w.mesh.expert > 1) text += fmt::format(" ep{}", w.mesh.expert);
   if (w.spec.parallelism.zero > 1) text += fmt::format(" zero{}", w.spec.parallelism.zero);
   return text + fmt::format(", {} x {} x {}", w.spec.micro_batches,

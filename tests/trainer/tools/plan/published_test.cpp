@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "tests/trainer/tools/plan/first_errors.h"
 #include "tests/trainer/tools/plan/fitting.h"
@@ -109,6 +110,40 @@ TEST(PublishedRuns, FittedNumbersAreThoseThatFitBestAndWithinTheirBounds) {
     EXPECT_NEAR(value / (best.*parameter.value), 1, 0.02) << parameter.name;
   }
   EXPECT_LE(parameters().size(), 12U);
+}
+
+// Weights of 16 bits are gathered and gradients reduced in the node, and its shards summed between
+// nodes, a block at a time.
+TEST(PublishedRuns, HybridShardingSendsShardsBetweenNodes) {
+  std::size_t found = 0;
+  for (const auto& run : runs()) {
+    if (run.group != "fms-fsdp" || run.work.mesh.data_replicate == 1) continue;
+    ++found;
+    const ModelConfig& m = run.work.spec.model;
+    const auto hidden = static_cast<double>(m.hidden_size);
+    const double block = hidden * hidden * 2 *
+                             (1 + static_cast<double>(m.num_key_value_heads) /
+                                      static_cast<double>(m.num_attention_heads)) +
+                         3 * hidden * static_cast<double>(m.intermediate_size) + 2 * hidden;
+    double gathered = 0, reduced = 0, summed = 0;
+    for (const PartOps::List* list : {&run.ops.block().forward, &run.ops.block().backward}) {
+      for (const PlannedOp& op : *list) {
+        const std::string_view name = op.name;
+        if (op.kind != PlannedOp::Kind::kMessage) continue;
+        EXPECT_EQ(op.element, 2U) << name;
+        if (name == "data_shard") {
+          (op.collective == Collective::kAllGather ? gathered : reduced) += op.bytes;
+        } else if (name == "data_replicate") {
+          summed += op.bytes;
+        }
+      }
+    }
+    EXPECT_EQ(run.work.mesh.data_shard, 8);
+    EXPECT_NEAR(gathered / (2 * 2 * block), 1, 1e-3);  // once for each pass
+    EXPECT_NEAR(reduced / (2 * block), 1, 1e-3);
+    EXPECT_NEAR(summed / (2 * block / 8), 1, 1e-3);
+  }
+  EXPECT_EQ(found, 5U);
 }
 
 // SimuMax publishes what its tensors take; of Korthikanti et al. what this program keeps too.

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 
+#include "tests/trainer/tools/plan/other_ops.h"
+
 namespace trireme::published {
 namespace {
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // On Hopper relative to cuDNN's (Shah et al. 2024, figures 5 and 6): 0.70 with heads of 64, 0.62
 // with heads of 128.
@@ -108,6 +106,49 @@ void set_olmo_traits(Run& run, const std::string& precision, TrainerTraits& trai
   run.work.spec.parallelism.zero = 3;
 }
 
+// fms-fsdp at 5e522b4 with foundation-model-stack at 006bd7ed and PyTorch's FSDP of flat parameters
+// (fe03cf69, torch/distributed/fsdp). Not compiled, but for rows that say so: then all but the loss
+// is, block by block.
+void set_fms_traits(Run& run, TrainerTraits& traits) {
+  const ModelConfig& model = run.work.spec.model;
+  const bool is_compiled = says(run.note, "torch.compile");
+  // fms/modules/attention.py: keys and values are copied to as many heads as queries have, and
+  // the copies' gradients summed.
+  const bool expands = model.num_key_value_heads < model.num_attention_heads;
+  const double copied =
+      expands
+          ? 2 * (1 + to_double(model.num_key_value_heads) / to_double(model.num_attention_heads))
+          : 0;
+  // Gradients of the input of three matmuls, and of two, are added by kernels of their own.
+  const double sums = is_compiled ? 0 : 3 * 3;
+  traits = {
+      // on the A100 the planner's attention is FlashAttention-2's
+      .attention_kernels = says(run.gpu, "A100") ? 1 : flash_attention_2(run),
+      .layout_passes_forward = copied,
+      .layout_passes_backward = copied + sums,
+      .fused = is_compiled,
+      // fms/modules/layernorm.py, by a dozen kernels in float32, and their backward; positions.py:
+      // products with a matrix of 2 x 2 for each pair, in float32, and their sums
+      .unfused = {.norm_forward = 18, .norm_backward = 49.0 / 4, .rope = 9},
+      .fused_activations = is_compiled,
+      .fused_loss = false,
+      // log-softmax reads logits three times and writes as many; of the loss's gradient zeros are
+      // written, summed, and read again with log-softmax's results
+      .loss_passes = 4 + 1 + 4,
+      .sums_replicas_at_once = true,  // on a stream of its own (_runtime_utils.py)
+      .gradient_bytes = 2,
+      .gradient_traffic = 2,
+      // norm, clipping, and from the 16 bits that they were reduced in to float32
+      .norm_traffic = 4 + 8 + 6,
+      // torch.optim.AdamW by lists of tensors (_multi_tensor_adamw), and two casts to 16 bits, one
+      // for each time that weights are gathered
+      .update_traffic = 80 + 2 * 6,
+      // joined from views (_flat_param.py) and divided before they are reduced (_runtime_utils.py)
+      .reduced_copy = 4 + 4,
+      .waits_for_ends = true};
+  run.work.spec.parallelism.zero = 3;
+}
+
 }  // namespace
 
 Recomputed recomputed_by(const Run& run) {
@@ -143,6 +184,8 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
     set_nemotron_traits(run, traits);
   } else if (run.group == "OLMo") {
     set_olmo_traits(run, precision, traits);
+  } else if (run.group == "fms-fsdp") {
+    set_fms_traits(run, traits);
   } else if (says(s, "SC21")) {
     // Stage boundaries in shards (section 4.1), whole layers recomputed (3.5); the program of 2021
     // stores scores, and reduces gradients in 16 bits after the last backward.
@@ -210,6 +253,7 @@ TrainerTraits set_traits(Run& run, const std::string& precision) {
     traits = {.attention_kernels = flash_attention_2(run),
               .layout_passes_forward = 14,
               .layout_passes_backward = 16,
+              .batch_passes = 2,
               .fused_residuals = false,
               .fused_activations = false,
               .splits_gate = true,  // GLUActivation
