@@ -212,7 +212,8 @@ const std::vector<Source>& sources() {
                                             {"AutoModel", 0, true},
                                             {"Nemotron-4", 2, true},
                                             {"OLMo", 2, true},
-                                            {"fms-fsdp", 3, true}};
+                                            {"fms-fsdp", 3, true},
+                                            {"LitGPT", 3, true}};
   return kSources;
 }
 
