@@ -67,8 +67,9 @@ model's terms, which were worked out with the errors of these sources in view. B
   format. How each program's kernels follow from its source was written down with the rows, before
   their errors. Left out before any was computed: of fms-fsdp runs that recompute some of the blocks (how
   many is not said) and compiled ones on H100s, of which two texts name different clusters; of LitGPT runs of
-  which one of many micro-batches is timed while the host is ahead of the device, and those of Thunder,
-  whose kernels are not described.
+  which one of many micro-batches is timed, maybe while the host is ahead of the device, and those of Thunder,
+  whose kernels are not described. After the first errors it was seen that LitGPT's loss is in float32:
+  its predictions of today are those of that.
 * nanotron's passes that only change layouts or add residuals, those over gradients, loss and update,
   the copies of its DistributedDataParallel and the slices that its host copies one by one were looked
   for in its source because some of its steps took longer than predicted. All that were found are

@@ -138,7 +138,9 @@ void set_litgpt_traits(Run& run, TrainerTraits& traits) {
       .unfused = {.norm_forward = 18, .norm_backward = 53.0 / 4, .rope = rotated / by_this_trainer},
       .fused_activations = is_compiled,
       .fused_loss = false,
-      .loss_passes = 9,  // as fms-fsdp
+      // as fms-fsdp, but in float32, which logits are cast to and gradients from (Lightning
+      // Fabric, plugins/precision/fsdp.py)
+      .loss_passes = 3 + 2 * 9 + 3,
       .gradient_bytes = 2,
       .gradient_traffic = 2,
       .norm_traffic = 0,
@@ -146,7 +148,7 @@ void set_litgpt_traits(Run& run, TrainerTraits& traits) {
       .reduced_copy = 4 + 4,    // as fms-fsdp
       .waits_for_ends = true};
   if (is_compiled) {
-    traits.loss_passes += 2;  // gradients of chunks of 128 tokens are joined
+    traits.loss_passes += 4;  // gradients of chunks of 128 tokens are joined
     traits.layout_passes_forward = to_heads + 2 - by_this_trainer + to_tokens;
     traits.layout_passes_backward = to_heads + 2 - by_this_trainer + to_tokens + 1;
   } else {
