@@ -54,6 +54,8 @@ class Block {
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const Attention& attention() const { return attention_; }
+  // Of the micro-batches whose forwards follow.
+  void set_recompute(Recompute recompute) { recompute_ = recompute; }
 
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
@@ -75,7 +77,7 @@ class Block {
   Tensor mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
                      Recompute recompute, Saved& saved) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
-  const Recompute recompute_;
+  Recompute recompute_;
   const double residual_multiplier_;
   const Region& region_;
   std::optional<Norm> attention_norm_;

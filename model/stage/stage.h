@@ -92,6 +92,11 @@ class Stage {
   std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity,
                                          std::int64_t at_once) const;
 
+  // Of the micro-batches whose forwards follow.
+  void set_recompute(Recompute recompute) {
+    for (Block& block : blocks_) block.set_recompute(recompute);
+  }
+
   bool is_first() const { return embedding_.has_value(); }
   bool is_last() const { return head_.has_value(); }
   DType compute() const { return compute_; }

@@ -75,6 +75,10 @@ class ModelState {
   // Collective.
   void publish_masters(Stream& stream, std::int64_t update = 0);
 
+  // Of the micro-batches whose forwards follow.
+  void set_recompute(Recompute recompute) {
+    for (Stage& stage : stages_) stage.set_recompute(recompute);
+  }
   // This rank's stages, ascending.
   std::vector<const Stage*> stages() const;
   // Of a rank that has the whole model in one stage.

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/device/planned_op.h"
@@ -48,6 +49,30 @@ enum class Recorded : std::uint8_t { kAll, kWithoutUpdate };
 // layout is invalid.
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, Device device = {},
                     Recorded recorded = Recorded::kAll);
+
+// The same of single parts, for those who record many layouts. Blocks do not depend on the number
+// of pipeline ranks, nor the ends on experts, recomputation and the context method.
+
+// Records a block of one layout with micro-batches of several sizes and several recomputation
+// modes, for which the model state is made once.
+class BlockRecorder {
+ public:
+  BlockRecorder() = default;
+  BlockRecorder(const BlockRecorder&) = delete;
+  BlockRecorder& operator=(const BlockRecorder&) = delete;
+  virtual ~BlockRecorder() = default;
+  virtual PartOps record(std::int64_t local_batch_size, Recompute recompute, Recorded recorded) = 0;
+};
+// Of the kind of block that `layer` is. The size and the mode of `spec` do not matter.
+std::unique_ptr<BlockRecorder> block_recorder(const EngineSpec& spec, const MeshShape& mesh,
+                                              Device device, std::int64_t layer);
+
+// StepOps::first, last and boundary_bytes.
+struct EndOps {
+  PartOps first, last;
+  double boundary_bytes = 0;
+};
+EndOps record_ends(const EngineSpec& spec, const MeshShape& mesh, Device device, Recorded recorded);
 
 // The embedding alone, as part of StepOps::first: its ops are the first of that forward and the
 // last of that backward, but for messages of the data axis.

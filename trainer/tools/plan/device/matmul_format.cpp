@@ -1,5 +1,7 @@
 #include "trainer/tools/plan/device/matmul_format.h"
 
+#include <utility>
+
 #include "model/base/error.h"
 
 namespace trireme {
@@ -82,17 +84,23 @@ std::string assumption_text(const DeviceProfile& device) {
              "that of training.dtype");
 }
 
+EngineSpec recorded_spec(EngineSpec spec, const DeviceProfile& device) {
+  if (assumes_format(device)) spec.precision = MatmulPrecision::kNative;
+  return spec;
+}
+
+PartOps in_format_of(const DeviceProfile& device, PartOps block) {
+  if (!assumes_format(device)) return block;
+  for (PartOps::List* list : {&block.forward, &block.backward, &block.backward_input}) {
+    *list = in_format(*list, device.narrow);
+  }
+  return block;
+}
+
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device,
                     Recorded recorded) {
-  if (!assumes_format(device)) return record_step(spec, mesh, device.device(), recorded);
-  EngineSpec native = spec;
-  native.precision = MatmulPrecision::kNative;
-  StepOps ops = record_step(native, mesh, device.device(), recorded);
-  for (PartOps& block : ops.kinds) {
-    for (PartOps::List* list : {&block.forward, &block.backward, &block.backward_input}) {
-      *list = in_format(*list, device.narrow);
-    }
-  }
+  StepOps ops = record_step(recorded_spec(spec, device), mesh, device.device(), recorded);
+  for (PartOps& block : ops.kinds) block = in_format_of(device, std::move(block));
   return ops;
 }
 

@@ -19,6 +19,11 @@ DeviceProfile with_matmul_format(DeviceProfile device, NumberFormat numbers);
 bool assumes_format(const DeviceProfile& device);
 std::string assumption_text(const DeviceProfile& device);
 
+// For those who record parts of a step: the spec whose ops are recorded, and a block's ops with its
+// matmuls in the device's format.
+EngineSpec recorded_spec(EngineSpec spec, const DeviceProfile& device);
+PartOps in_format_of(const DeviceProfile& device, PartOps block);
+
 // What record_step records, with the blocks' matmuls in the device's format and the passes that
 // quantize both operands of each.
 StepOps record_step(const EngineSpec& spec, const MeshShape& mesh, const DeviceProfile& device,

@@ -26,10 +26,11 @@ MessageTime to_host(const DeviceProfile& device, double bytes) {
   return {bytes / (device.host.bandwidth * device.host.reached), bytes};
 }
 
-// All-reduce of the tied table's gradient between the first and the last stage.
-double tied_seconds(const StepOps& ops, const Workload& work, const Network& network) {
+}  // namespace
+
+double tied_seconds(const PartOps& first, const Workload& work, const Network& network) {
   double seconds = 0;
-  for (const PlannedOp& op : ops.first.finish) {
+  for (const PlannedOp& op : first.finish) {
     if (op.kind != PlannedOp::Kind::kMessage || op.name != std::string_view("pipeline_ends")) {
       continue;
     }
@@ -38,46 +39,46 @@ double tied_seconds(const StepOps& ops, const Workload& work, const Network& net
   return seconds;
 }
 
-}  // namespace
-
-double transfer_seconds(const StepOps& ops, const Workload& work, const Network& network) {
+double transfer_seconds(double boundary_bytes, const Workload& work, const Network& network) {
   if (work.mesh.pipeline == 1) return 0;
   return collective_seconds(network, Collective::kSend, group_of("pipeline_ends", work),
-                            ops.boundary_bytes);
+                            boundary_bytes);
 }
 
-StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device) {
+PartTimes part_times(const PartOps& part, const Workload& work, const DeviceProfile& device,
+                     bool is_block) {
   const bool offloads = device.device().is_cuda();
   // Ranks that share memory keep one copy of the weights.
   const bool publishes = !shares_memory(device.network, group_of("data_shard", work));
-  const auto times_of = [&](const PartOps& part, bool is_block) {
-    const auto time = [&](const PartOps::List& list) { return list_time(list, work, device); };
-    PartTimes times{.forward = time(part.forward),
-                    .backward = time(part.backward),
-                    .backward_input = time(part.backward_input),
-                    .finish = time(part.finish),
-                    .update = time(part.update),
-                    .publish = publishes ? time(part.publish) : ListTime(),
-                    .saved = {},
-                    .state = {}};
-    if (offloads && is_block && work.spec.activation_checkpoint.offload) {
-      times.saved = to_host(device, part.saved_bytes);
-    }
-    if (offloads && work.spec.optimizer.offload) {
-      times.state = to_host(device, part.state_bytes + part.averaged_bytes);
-    }
-    return times;
-  };
+  const auto time = [&](const PartOps::List& list) { return list_time(list, work, device); };
+  PartTimes times{.forward = time(part.forward),
+                  .backward = time(part.backward),
+                  .backward_input = time(part.backward_input),
+                  .finish = time(part.finish),
+                  .update = time(part.update),
+                  .publish = publishes ? time(part.publish) : ListTime(),
+                  .saved = {},
+                  .state = {}};
+  if (offloads && is_block && work.spec.activation_checkpoint.offload) {
+    times.saved = to_host(device, part.saved_bytes);
+  }
+  if (offloads && work.spec.optimizer.offload) {
+    times.state = to_host(device, part.state_bytes + part.averaged_bytes);
+  }
+  return times;
+}
+
+StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device) {
   StepTimes times{.kinds = {},
                   .kind_of = ops.kind_of,
-                  .first = times_of(ops.first, false),
-                  .last = times_of(ops.last, false),
-                  .transfer = transfer_seconds(ops, work, device.network),
+                  .first = part_times(ops.first, work, device, false),
+                  .last = part_times(ops.last, work, device, false),
+                  .transfer = transfer_seconds(ops.boundary_bytes, work, device.network),
                   .boundary_bytes = ops.boundary_bytes,
-                  .tied = tied_seconds(ops, work, device.network),
+                  .tied = tied_seconds(ops.first, work, device.network),
                   .splits_backward = !ops.block().backward_input.empty(),
                   .overlaps_data = ops.overlaps_data};
-  for (const PartOps& kind : ops.kinds) times.kinds.push_back(times_of(kind, true));
+  for (const PartOps& kind : ops.kinds) times.kinds.push_back(part_times(kind, work, device, true));
   return times;
 }
 

@@ -28,7 +28,12 @@ struct StepTimes {
   bool overlaps_data = true;
 };
 // Seconds in which a micro-batch's activations move between two stages; 0 without a pipeline.
-double transfer_seconds(const StepOps& ops, const Workload& work, const Network& network);
+double transfer_seconds(double boundary_bytes, const Workload& work, const Network& network);
+// Those of one part, of a block or of an end.
+PartTimes part_times(const PartOps& part, const Workload& work, const DeviceProfile& device,
+                     bool is_block);
+// Of the tied table's all-reduce, with the first stage's ops.
+double tied_seconds(const PartOps& first, const Workload& work, const Network& network);
 StepTimes step_times(const StepOps& ops, const Workload& work, const DeviceProfile& device);
 
 // Costs of one pipeline stage.

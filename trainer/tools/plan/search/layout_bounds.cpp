@@ -74,14 +74,14 @@ Workload LayoutBounds::least_work(const RunConfig& family) const {
 
 double LayoutBounds::seconds_by_layers(const RunConfig& family) {
   const Workload work = least_work(family);
-  const StepOps& ops = parts_.ops_of(work);
+  const LayoutOps ops = parts_.ops_of(work);
   const auto seconds = [&](const PartOps& part) {
     PartOps::List backward = part.backward;
     std::erase_if(backward, is_copy);
     return PassSeconds{list_time(part.forward, work, profile_).seconds(),
                        list_time(backward, work, profile_).seconds()};
   };
-  const PassSeconds first = seconds(ops.first), last = seconds(ops.last);
+  const PassSeconds first = seconds(ops.ends.first), last = seconds(ops.ends.last);
   std::vector<PassSeconds> of_kind;
   for (const PartOps& kind : ops.kinds) of_kind.push_back(seconds(kind));
   const auto of_stage = [&](const StageLayers& layers) {
@@ -93,7 +93,7 @@ double LayoutBounds::seconds_by_layers(const RunConfig& family) {
     }
     return sum;
   };
-  const double transfer = transfer_seconds(ops, work, profile_.network);
+  const double transfer = transfer_seconds(ops.ends.boundary_bytes, work, profile_.network);
   double least = std::numeric_limits<double>::infinity();
   for (const ScheduleChoice& choice : schedule_choices(family)) {
     least = std::min(least, pipeline_seconds(work, choice, transfer, of_stage));
@@ -127,7 +127,7 @@ double LayoutBounds::pipeline_seconds(const Workload& work, const ScheduleChoice
 }
 
 double LayoutBounds::bytes(const RunConfig& family) {
-  const StepOps& ops = parts_.ops_of(least_work(family));
+  const LayoutOps ops = parts_.ops_of(least_work(family));
   double least = std::numeric_limits<double>::infinity();
   for (const ScheduleChoice& choice : schedule_choices(family)) {
     least = std::min(least, bytes(family, ops, choice));
@@ -178,7 +178,7 @@ double LayoutBounds::Member::seconds_without_update(const ScheduleChoice& choice
       .seconds;
 }
 
-double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
+double LayoutBounds::bytes(const RunConfig& layout, const LayoutOps& ops,
                            const ScheduleChoice& choice) {
   const ParallelismConfig& p = layout.parallelism;
   const std::int64_t ranks = p.pipeline, stages = choice.virtual_stages;
@@ -187,7 +187,7 @@ double LayoutBounds::bytes(const RunConfig& layout, const StepOps& ops,
   double state = state_bytes({embedding_, 0}, p);
   std::vector<double> kind_bytes;
   for (const Parameters& kind : kinds_) kind_bytes.push_back(state_bytes(kind, p));
-  double workspace = ops.first.workspace_bytes;
+  double workspace = ops.ends.first.workspace_bytes;
   std::vector<double> saved;  // of a micro-batch, by stage of the rank
   for (std::int64_t i = 0; i < stages; ++i) {
     const std::size_t distinct = divided.of_stage[static_cast<std::size_t>(i * ranks)];

@@ -44,7 +44,7 @@ class LayoutBounds {
    private:
     LayoutBounds& bounds_;
     Workload work_;
-    const StepOps& recorded_;  // with fewer data ranks
+    const LayoutOps recorded_;  // with fewer data ranks
     const StepTimes times_;
     StepTimes without_update_;
   };
@@ -71,7 +71,7 @@ class LayoutBounds {
   double pipeline_seconds(const Workload& work, const ScheduleChoice& choice, double transfer,
                           const OfStage& seconds_of);
   Workload least_work(const RunConfig& family) const;
-  double bytes(const RunConfig& layout, const StepOps& ops, const ScheduleChoice& choice);
+  double bytes(const RunConfig& layout, const LayoutOps& ops, const ScheduleChoice& choice);
   Parameters parameters_of(const ModelConfig& model) const;
   double state_bytes(const Parameters& parameters, const ParallelismConfig& layout) const;
   // Multiplies the times of all layouts: all wait for the slowest node, and a rank that shares
