@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "model/base/error.h"
 #include "model/device/imagined.h"
 #include "tests/trainer/engine/tiny_engine.h"
 #include "trainer/engine/step_plan.h"
@@ -43,6 +44,45 @@ TEST(StepOps, have_the_flops_of_the_step) {
       EXPECT_DOUBLE_EQ(step_flops(spec, record_step(spec, {})),
                        plan.issued.matmul + plan.issued.attention_causal)
           << family << static_cast<int>(recompute);
+    }
+  }
+}
+
+// Each op with all numbers of it.
+std::string text_of(const PartOps& part) {
+  std::string text = say(part.saved_bytes, " saved, ", part.workspace_bytes, " workspace\n");
+  for (const PartOps::List* list : {&part.forward, &part.backward, &part.backward_input,
+                                    &part.finish, &part.update, &part.publish}) {
+    for (const PlannedOp& op : *list) {
+      text += say(op.name, " ", static_cast<int>(op.kind), " ", op.element, " ", op.rows, " ",
+                  op.columns, " ", op.depth, " ", op.groups, " ", op.flops, " ",
+                  op.recomputed_flops, " ", op.bytes, " ", op.result_bytes, " ",
+                  static_cast<int>(op.collective), " ", op.overlaps_next, op.recomputes, "\n");
+    }
+    text += "--\n";
+  }
+  return text;
+}
+
+TEST(StepOps, of_a_block_are_those_of_a_step_whatever_was_recorded_before) {
+  for (const char* family : {"gpt2", "qwen3", "qwen3_moe"}) {
+    for (const std::int64_t zero : {0, 1, 2, 3}) {
+      EngineSpec spec = unpadded(family);
+      spec.parallelism.zero = zero;
+      spec.parallelism.data_shard = spec.parallelism.tensor = 2;
+      spec.micro_batches = 2;
+      const MeshShape mesh{.data_shard = 2, .tensor = 2};
+      const auto recorder = block_recorder(spec, mesh, imagined_gpu(), 0);
+      for (const std::int64_t sequences : {1, 40, 2}) {
+        for (const Recompute recompute :
+             {Recompute::kFull, Recompute::kNone, Recompute::kSelective}) {
+          spec.training.local_batch_size = sequences;
+          spec.activation_checkpoint.mode = recompute;
+          EXPECT_EQ(text_of(recorder->record(sequences, recompute, Recorded::kAll)),
+                    text_of(record_step(spec, mesh, imagined_gpu()).block()))
+              << family << zero << " " << sequences << static_cast<int>(recompute);
+        }
+      }
     }
   }
 }

@@ -11,6 +11,9 @@
 namespace trireme {
 namespace {
 
+// The model states of the layouts recorded last take some hundred megabytes.
+constexpr std::size_t kStates = 512;
+
 // At most two ranks in each group of data ranks, also of those that have the same experts.
 void lessen_data_ranks(ParallelismConfig& p) {
   const auto few = [](std::int64_t ranks) { return std::min<std::int64_t>(ranks, 2); };
@@ -75,9 +78,6 @@ void lessen_for_ends(ParallelismConfig& p) {
 bool is_copy(const PlannedOp& op) {
   return op.kind == PlannedOp::Kind::kMemory && op.name == std::string_view("copy");
 }
-
-// The model states of the layouts recorded last take some hundred megabytes.
-constexpr std::size_t kStates = 512;
 
 LayoutParts::LayoutParts(const RunConfig& config, const DeviceProfile& profile)
     : config_(config), profile_(profile), states_(kStates) {
