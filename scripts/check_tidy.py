@@ -35,6 +35,10 @@ ALWAYS = (
     "--checks=-bugprone-suspicious-include",
 )
 
+# Kernels are compiled for each instruction set, but their source is one: that of AVX-512 alone, which
+# also has branches of its own.
+ONE_TARGET = ("--extra-arg=-DHWY_COMPILE_ONLY_STATIC", "--extra-arg=-march=skylake-avx512")
+
 
 def clang_tidy():
     """Path and version text of clang-tidy; None if no recent version is installed."""
@@ -58,6 +62,8 @@ class Unit:
         self.sources = (self.file,)
         if build in self.file.parents and self.file.exists():
             self.sources = tuple(map(pathlib.Path, INCLUDED.findall(self.file.read_text())))
+        vectorized = "define HWY_TARGET_INCLUDE" in self.file.read_text()
+        self.flags = (*ALWAYS, *ONE_TARGET) if vectorized else ALWAYS
 
     def is_ours(self):
         # Skips sources that the tests compile again for their GPU emulator.
@@ -113,14 +119,14 @@ def main(jobs, build, files):
         """None before a build, when the headers of the unit are unknown."""
         if not headers.get(unit.output):
             return None
-        key = hashlib.sha256("\0".join((version, config, *ALWAYS, unit.command)).encode())
+        key = hashlib.sha256("\0".join((version, config, *unit.flags, unit.command)).encode())
         for path in headers[unit.output]:
             key.update(content(path))
         return passed / key.hexdigest()
 
     def check(unit):
         done = subprocess.run(
-            [program, *ALWAYS, f"--config-file={ROOT / '.clang-tidy'}", "-p", str(build), str(unit.file)],
+            [program, *unit.flags, f"--config-file={ROOT / '.clang-tidy'}", "-p", str(build), str(unit.file)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

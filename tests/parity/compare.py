@@ -6,6 +6,9 @@ batches, in float32 and in float64, and holds the dump against both. Exit code 0
 of it agrees, 1 when anything does not.
 """
 
+import dataclasses
+import hashlib
+import json
 import sys
 
 import numpy
@@ -65,18 +68,64 @@ def read(folder):
     )
 
 
+@dataclasses.dataclass
+class Computed:
+    """What the reference computes from a dump's weights and batches."""
+
+    logits: numpy.ndarray
+    loss: numpy.ndarray
+    gradients: dict
+    losses: list
+    norms: list
+    rates: list
+    closest: float  # smallest difference between two scores that decide a token's experts
+
+
+computed_of = {}  # digest of what it is computed from -> Computed
+
+
+def digest_of(folder, tensors, curve, dtype):
+    results = ("losses", "grad_norms", "learning_rates")
+    digest = hashlib.sha256(str(dtype).encode())
+    for name in ("config.json", "batch.json"):
+        digest.update(json.dumps(exchange.read_json(folder, name)).encode())
+    digest.update(json.dumps({k: v for k, v in curve.items() if k not in results}).encode())
+    for name, array in sorted(tensors.items()):
+        if name.startswith("weight/"):
+            digest.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return digest.digest()
+
+
+def computed(folder, dtype):
+    """Once for the dumps of equal weights and batches, whose results may differ."""
+    config, tensors, batch, curve, balance = read(folder)
+    key = digest_of(folder, tensors, curve, dtype)
+    if key not in computed_of:
+        model = reference.Model(config, as_weights(tensors, dtype), balance)
+        logits, loss = model.outputs(batch)
+        loss.backward()
+        fresh = reference.Model(config, as_weights(tensors, dtype), balance)
+        batches = [exchange.batch_of(b) for b in curve["batches"]]
+        curves = reference.train(
+            fresh, batches, curve["optimizer"], curve["max_norm"], curve["schedule"]
+        )
+        computed_of[key] = Computed(
+            logits.detach().numpy(), loss.detach().numpy(), reference.gradients(model.weights),
+            *curves, min(model.closest, fresh.closest),
+        )  # fmt: skip
+    return computed_of[key]
+
+
 def judge(folder, dtype):
     """(what, difference, limit) of everything in the folder against the reference in `dtype`."""
-    config, tensors, batch, curve, balance = read(folder)
+    config, tensors, _, curve, _ = read(folder)
     own = "F64" if tensors["logits"].dtype == numpy.float64 and dtype == torch.float64 else "F32"
     limit = LIMIT[own]
 
-    model = reference.Model(config, as_weights(tensors, dtype), balance)
-    logits, loss = model.outputs(batch)
-    loss.backward()
-    yield "logits", relative(tensors["logits"], logits.detach().numpy()), limit
-    yield "loss", relative(tensors["loss"].reshape(()), loss.detach().numpy()), limit
-    gradients = reference.gradients(model.weights)
+    right = computed(folder, dtype)
+    yield "logits", relative(tensors["logits"], right.logits), limit
+    yield "loss", relative(tensors["loss"].reshape(()), right.loss), limit
+    gradients = right.gradients
     dumped = {n[len("gradient/"):] for n in tensors if n.startswith("gradient/")}
     if dumped != set(gradients):
         yield f"names of gradients: {sorted(dumped ^ set(gradients))}", float("inf"), limit
@@ -88,15 +137,10 @@ def judge(folder, dtype):
         else:
             yield f"gradient of {name}", relative(ours, theirs), limit
 
-    batches = [exchange.batch_of(b) for b in curve["batches"]]
-    fresh = reference.Model(config, as_weights(tensors, dtype), balance)
-    losses, norms, rates = reference.train(
-        fresh, batches, curve["optimizer"], curve["max_norm"], curve["schedule"]
-    )
     for what, ours, theirs, most in (
-        ("losses", curve["losses"], losses, limit),
-        ("gradient norms", curve["grad_norms"], norms, NORM_LIMIT[own]),
-        ("learning rates", curve["learning_rates"], rates, limit),
+        ("losses", curve["losses"], right.losses, limit),
+        ("gradient norms", curve["grad_norms"], right.norms, NORM_LIMIT[own]),
+        ("learning rates", curve["learning_rates"], right.rates, limit),
     ):
         each = [relative(a, b) for a, b in zip(ours, theirs)]
         worst = max(each) if len(ours) == len(theirs) and each else float("inf")
@@ -110,14 +154,8 @@ TIE = 1e-5
 def has_tie(folder):
     """Whether rounding may route a token of the dump to another expert, so that nothing can be
     compared."""
-    config, tensors, batch, curve, balance = read(folder)
-    if config.experts == 0:
-        return False
-    model = reference.Model(config, as_weights(tensors, torch.float64), balance)
-    model.outputs(batch)
-    batches = [exchange.batch_of(b) for b in curve["batches"]]
-    reference.train(model, batches, curve["optimizer"], curve["max_norm"], curve["schedule"])
-    return model.closest < TIE
+    config, *_ = read(folder)
+    return config.experts > 0 and computed(folder, torch.float64).closest < TIE
 
 
 def compare(folder, out=sys.stdout):

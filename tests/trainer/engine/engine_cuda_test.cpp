@@ -67,10 +67,10 @@ TEST_F(EngineOnCuda, computes_and_replays_chunks) {
   for (const char* family : {"gpt2", "gemma3_text"}) {
     EngineSpec spec = spec_of(family);
     spec.model = test::tiny_model(
-        family, {.hidden = 16, .mlp = 32, .layers = 1, .heads = 2, .kv_heads = 1, .positions = 8});
+        family, {.hidden = 16, .mlp = 32, .layers = 1, .heads = 2, .kv_heads = 1, .positions = 64});
     spec.activation_checkpoint.mode = Recompute::kFull;
-    spec.training.seq_len = 8;
-    spec.training.local_batch_size = 1040;
+    spec.training.seq_len = 64;
+    spec.training.local_batch_size = 130;
     spec.micro_batches = 1;
     const auto tokens = spec.training.local_batch_size * spec.training.seq_len;
     ASSERT_LT(Mlp::chunk_rows(kDevice, tokens, 1), tokens);
