@@ -82,6 +82,7 @@ PartOps PartWalk::record(std::int64_t sequences, Recompute recompute, Recorded r
   spec_.training.local_batch_size = sequences;
   model_.set_recompute(recompute);
   take_batch();
+  // The peak counts from here; what the model holds stays taken.
   arenas_.workspace.forget();
   arenas_.workspace.take({static_cast<std::int64_t>(permanent_ / size_of(DType::kI32))},
                          DType::kI32);

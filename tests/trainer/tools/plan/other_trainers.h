@@ -21,8 +21,8 @@ enum class Recomputed : std::uint8_t {
 // matmuls that produce or consume it (asynchronous TP; only the first chunk is exposed).
 enum class TensorOverlap : std::uint8_t { kNone, kWeightGradients, kAll };
 
-// Memory accesses of norms and rotations, if every step of their formulas is a kernel.
-struct UnfusedPasses {
+// Memory accesses of norms and rotations where every step of their formulas is a kernel.
+struct UnfusedKernels {
   double norm_forward = 6;     // passes over the input with 2 bytes per element, no residual added
   double norm_backward = 2.5;  // over the accesses of this trainer's kernel
   double rope = 4;             // the same
@@ -40,7 +40,7 @@ struct TrainerTraits {
   double layout_passes_forward = 0, layout_passes_backward = 0;
   double batch_passes = 0;  // more of them where a micro-batch has several sequences
   bool fused = true;        // false: one kernel per step of a norm, rotation or embedding
-  UnfusedPasses unfused = {};
+  UnfusedKernels unfused = {};
   bool fused_residuals = true;    // false: kernels of their own add residuals and their gradients
   bool fused_activations = true;  // false: the same of activations
   bool splits_gate = false;       // unfused, of one matmul's result whose halves are joined again

@@ -118,7 +118,7 @@ void set_fms_traits(Run& run, TrainerTraits& traits) {
 // LitGPT with PyTorch's FSDP of flat parameters, everything in 16 bits, no clipping. Rows without
 // torch.compile at 101e31d2, those with it at 24d5eba1 (litgpt/model.py, litgpt/utils.py,
 // extensions/thunder/pretrain.py). What is timed begins when a batch is there and ends with the
-// loss on the host.
+// loss on the host. All rows are of A100s, whose attention is FlashAttention-2's in the planner.
 void set_litgpt_traits(Run& run, TrainerTraits& traits) {
   const ModelConfig& model = run.work.spec.model;
   const bool is_compiled = says(run.note, "torch.compile");
@@ -139,7 +139,7 @@ void set_litgpt_traits(Run& run, TrainerTraits& traits) {
       .fused_activations = is_compiled,
       .fused_loss = false,
       // as fms-fsdp, but in float32, which logits are cast to and gradients from (Lightning
-      // Fabric, plugins/precision/fsdp.py)
+      // Fabric, convert_output)
       .loss_passes = 3 + 2 * 9 + 3,
       .gradient_bytes = 2,
       .gradient_traffic = 2,

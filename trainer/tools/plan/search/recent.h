@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <list>
 #include <map>
-#include <utility>
 
 namespace trireme {
 
@@ -17,22 +16,30 @@ class Recent {
   Value& of(const Key& key, const Make& make) {
     const auto known = places_.find(key);
     if (known != places_.end()) {
-      values_.splice(values_.begin(), values_, known->second);
-      return values_.front().second;
+      entries_.splice(entries_.begin(), entries_, known->second);
+      return entries_.front().value;
     }
-    if (values_.size() == most_) {
-      places_.erase(values_.back().first);
-      values_.pop_back();
+    if (entries_.size() == most_) {
+      places_.erase(entries_.back().key);
+      entries_.pop_back();
     }
-    values_.emplace_front(key, make());
-    places_.emplace(key, values_.begin());
-    return values_.front().second;
+    entries_.emplace_front(key, make);
+    places_.emplace(key, entries_.begin());
+    return entries_.front().value;
   }
 
  private:
+  struct Entry {
+    Key key;
+    Value value;
+    // Values need not be movable.
+    template <class Make>
+    Entry(const Key& of, const Make& make) : key(of), value(make()) {}
+  };
+
   std::size_t most_;
-  std::list<std::pair<Key, Value>> values_;  // the last first
-  std::map<Key, typename std::list<std::pair<Key, Value>>::iterator> places_;
+  std::list<Entry> entries_;  // the last first
+  std::map<Key, typename std::list<Entry>::iterator> places_;
 };
 
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "trainer/tools/plan/search/search.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 #include <map>
 #include <queue>
@@ -17,6 +16,7 @@
 #include "trainer/tools/plan/search/best_shapes.h"
 #include "trainer/tools/plan/search/layout_bounds.h"
 #include "trainer/tools/plan/search/layouts.h"
+#include "trainer/tools/plan/search/recent.h"
 #include "trainer/tools/plan/search/too_large.h"
 
 namespace trireme {
@@ -124,18 +124,10 @@ class Search {
     return config;
   }
 
-  // Candidates of one member do not follow each other, so that the members made last are kept.
+  // Candidates of one member do not follow each other, so that those used last are kept.
   LayoutBounds::Member& member_of(const Candidate& candidate) {
-    constexpr std::size_t kKept = 16384;
-    const std::pair key{candidate.family, candidate.replicate};
-    const auto known = members_.find(key);
-    if (known != members_.end()) return known->second;
-    if (members_.size() == kKept) {
-      members_.erase(kept_.front());
-      kept_.pop_front();
-    }
-    kept_.push_back(key);
-    return members_.try_emplace(key, bounds_, layout_of(candidate)).first->second;
+    return members_.of({candidate.family, candidate.replicate},
+                       [&] { return LayoutBounds::Member(bounds_, layout_of(candidate)); });
   }
 
   std::string complaints_of(const RunConfig& config) {
@@ -323,8 +315,7 @@ class Search {
   std::priority_queue<Candidate> candidates_;
   TooLargeLayouts known_;
   std::map<std::tuple<std::uint32_t, std::string, std::int64_t>, double> simulated_;
-  std::map<std::pair<std::uint32_t, std::int64_t>, LayoutBounds::Member> members_;
-  std::deque<std::pair<std::uint32_t, std::int64_t>> kept_;  // their keys, the oldest first
+  Recent<std::pair<std::uint32_t, std::int64_t>, LayoutBounds::Member> members_{16384};
   BestShapes best_;
   SearchResult result_;
 };
