@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import pathlib
-import re
 import signal
 import statistics
 import sys
@@ -14,9 +13,11 @@ import time
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent.parent / "tests/end_to_end")]
 sys.dont_write_bytecode = True
 
+from checks import check  # noqa: E402
 from flight_recorder import Ledger  # noqa: E402
 from launched import Fault, Launched, SlurmJob, when  # noqa: E402
-from support import check, events, slurm_cluster  # noqa: E402
+from run_folder import events  # noqa: E402
+from workshop import slurm_cluster  # noqa: E402
 
 RANKS, FOR_EVER = 4, 1_000_000
 PARTS = ["detect", "end", "relaunch", "load", "first_step"]

@@ -29,7 +29,9 @@ from compare import print_head
 from recoveries import (FOR_EVER, PARTS, RANKS, Disturbed, hanging, losing_nodes, signalled,
                         when)  # isort: skip
 from launched import Launched
-from support import Skip, Workshop, events, metrics, slurm_cluster
+from checks import Skip
+from run_folder import events, metrics
+from workshop import Workshop, slurm_cluster
 
 KINDS = ["kill", "stop", "hang", "srun", "node", "shrink"]
 HEARTBEAT, STALL, NODE = 1.5, 2.5, 2  # seconds

@@ -4,11 +4,12 @@ goes through all cases either way, tests through all or some."""
 import fcntl
 import hashlib
 import json
-import random
 import shutil
 
+from checks import PATIENCE, TIMEOUT, check, note
 from launched import SIGNALS, Fault, Launched, SlurmJob, tell_recoveries, when
-from support import PATIENCE, TIMEOUT, Workshop, check, events, note, slurm_cluster
+from run_folder import events
+from workshop import Workshop, slurm_cluster
 
 RANKS, STEPS, MEMORY, DISK = 4, 120, 2, 6
 SECTIONS = {"job": {"threads": 1},

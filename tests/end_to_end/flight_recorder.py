@@ -6,7 +6,7 @@ import signal
 import struct
 import time
 
-from support import check, pause
+from checks import check, pause
 
 PHASES = ["start", "load", "data", "forward", "backward", "reduction", "gradient norm",
           "optimizer", "publishing", "report", "validation", "save", "end", "snapshot"]
@@ -84,7 +84,7 @@ def state_of(pid):
 
 
 def held_rank(run, token, rank=0):
-    """The process of a rank that has made the file and stopped itself (support.inject_fault), or
+    """The process of a rank that has made the file and stopped itself (workshop.inject_fault), or
     None."""
     path = pathlib.Path(run) / "flight-recorder" / f"rank-{rank:05}"
     if not token.exists() or not path.exists():

@@ -14,9 +14,11 @@ import stat
 import time
 import uuid
 
+from checks import PATIENCE, TIMEOUT, Skip, check, note
+from commands import Process
 from flight_recorder import OPERATIONS, Ledger, marked_processes, state_of
-from support import (MPI, PATIENCE, TIMEOUT, Process, Skip, check, curve, events, leftovers, note,
-                     same_checkpoint, same_curve)
+from run_folder import curve, events, leftovers, same_checkpoint, same_curve
+from workshop import MPI
 
 TGKILL = {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 SHM = pathlib.Path("/dev/shm")

@@ -4,8 +4,10 @@ import subprocess
 import time
 import uuid
 
-from support import (TIMEOUT, Result, Skip, check, checkpoints, curve, events, inject_fault,
-                     slurm_cluster, steps_done)
+from checks import TIMEOUT, Skip, check
+from commands import Result
+from run_folder import checkpoints, curve, events, steps_done
+from workshop import inject_fault, slurm_cluster
 
 # Two ranks, whose steps have the bits of a single rank's. No checkpoint unless asked for. A rank
 # that is stopped for a while is not to be missed.

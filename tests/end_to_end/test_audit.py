@@ -5,7 +5,9 @@ import fcntl
 import re
 import shutil
 
-from support import (check, checkpoints, events, fact, main, note, steps_done)
+from checks import check, note
+from facts import fact, main
+from run_folder import checkpoints, events, steps_done
 
 BATCH, STEPS = 4, 36
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},

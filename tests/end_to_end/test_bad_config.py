@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """A config that cannot be meant is refused whole, with every complaint and its place."""
-from support import check, contents, fact, main
+from checks import check
+from facts import fact, main
+from run_folder import contents
 
 
 def refused(workshop, text, *words, options=()):

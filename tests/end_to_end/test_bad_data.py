@@ -4,7 +4,10 @@ import gzip
 import json
 import shutil
 
-from support import check, contents, fact, main, write_tokens
+from checks import check
+from corpora import write_tokens
+from facts import fact, main
+from run_folder import contents
 
 
 def refused(workshop, prefix, *words, options=()):

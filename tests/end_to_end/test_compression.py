@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """parallelism.gradient_compression: replicas that send each other less still learn."""
-from support import check, events, fact, main, metrics, note, same_checkpoint
+from checks import check, note
+from facts import fact, main
+from run_folder import events, metrics, same_checkpoint
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
          "training": {"seq_len": 32, "local_batch_size": 2, "global_batch_size": 8, "steps": 24},

@@ -2,7 +2,8 @@
 """trireme config diff: what differs between two configs or runs, and what that means for a resume."""
 import json
 
-from support import check, fact, main
+from checks import check
+from facts import fact, main
 
 
 def said(workshop, *words):

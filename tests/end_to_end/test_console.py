@@ -11,7 +11,11 @@ import termios
 import threading
 import time
 
-from support import MPI, Process, check, fact, inject_fault, main, metrics, note
+from checks import check, note
+from commands import Process
+from facts import fact, main
+from run_folder import metrics
+from workshop import MPI, inject_fault
 
 FAST = {"training": {"steps": 200}, "checkpoint": {"interval": 0}, "metrics": {"log_freq": 10}}
 COLUMNS = 80  # where the output is no terminal

@@ -3,9 +3,11 @@
 ordered; resumed in any other layout, and after the loss of a rank in the middle of a ring."""
 import re
 
+from checks import check, note, random_of
+from facts import fact, main
 from launched import Fault, Launched, tell_recoveries
-from support import (SMALL, check, curve, events, fact, main, metrics, note, random_of, same_checkpoint,
-                     same_curve)
+from run_folder import curve, events, metrics, same_checkpoint, same_curve
+from workshop import SMALL
 
 STEPS = 12
 RUN = {**SMALL, "job": {"threads": 1}, "lr_scheduler": {"name": "constant"},

@@ -6,8 +6,10 @@ import random
 import re
 import shutil
 
-from support import (check, checkpoint, checkpoints, contents, curve, events, fact, main, note,
-                     random_of, same_checkpoint, same_curve, write_tokens)
+from checks import check, note, random_of
+from corpora import write_tokens
+from facts import fact, main
+from run_folder import checkpoint, checkpoints, contents, curve, events, same_checkpoint, same_curve
 
 STEPS = 20
 LONGER = ["--training.steps=22", '--checkpoint.allow_changes=["training.steps"]']

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The same config gives the same bits; the first weights depend on the seed alone."""
-from support import (DETERMINISTIC, check, curve, events, fact, main, metrics, note,
-                     same_checkpoint, same_curve)
+from checks import check, note
+from facts import fact, main
+from run_folder import DETERMINISTIC, curve, events, metrics, same_checkpoint, same_curve
 
 SHORT = {"training": {"steps": 5, "seq_len": 48, "local_batch_size": 2, "global_batch_size": 4},
          "lr_scheduler": {"warmup_steps": 2}}

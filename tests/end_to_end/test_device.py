@@ -3,7 +3,9 @@
 import json
 import shutil
 
-from support import Skip, check, events, fact, main, metrics, note, same_checkpoint
+from checks import Skip, check, note
+from facts import fact, main
+from run_folder import events, metrics, same_checkpoint
 
 MODEL = {"model": {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2},
          "training": {"seq_len": 32, "local_batch_size": 2, "global_batch_size": 4, "steps": 5},

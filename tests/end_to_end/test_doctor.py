@@ -3,7 +3,9 @@
 import json
 import os
 
-from support import check, contents, fact, main
+from checks import check
+from facts import fact, main
+from run_folder import contents
 
 
 def rows(text):

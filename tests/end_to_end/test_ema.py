@@ -2,11 +2,13 @@
 """training.ema: an exponential moving average of the weights, NumPy's to the bit in every layout,
 saved, resumed, evaluated and exported."""
 import json
-import shutil
 import struct
 
-from support import (Skip, check, checkpoint, checkpoints, curve, events, fact, inject_fault, main,
-                     note, np, same_checkpoint, same_curve, some_of)
+from checks import Skip, check, note, some_of
+from corpora import np
+from facts import fact, main
+from run_folder import checkpoint, checkpoints, curve, events, same_checkpoint, same_curve
+from workshop import inject_fault
 
 DECAY = 0.9
 STEPS = 5

@@ -5,7 +5,9 @@ import json
 import random
 import re
 
-from support import check, events, fact, main, metrics, note
+from checks import check, note
+from facts import fact, main
+from run_folder import events, metrics
 
 QUESTIONS = 12
 SEEN = {"training": {"steps": 10}, "data": {"validation": [

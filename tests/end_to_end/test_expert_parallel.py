@@ -3,9 +3,11 @@
 layout, resumed in any other, and after the loss of a rank in an exchange."""
 import json
 
+from checks import check, note, random_of
+from facts import fact, main
 from launched import Fault, Launched, tell_recoveries
-from support import (SMALL, check, curve, events, fact, main, note, random_of, same_checkpoint,
-                     same_curve, whole_lines)
+from run_folder import curve, events, same_checkpoint, same_curve, whole_lines
+from workshop import SMALL
 
 STEPS = 12
 RUN = {**SMALL, "job": {"threads": 1, "reproducible": True}, "lr_scheduler": {"name": "constant"},

@@ -3,7 +3,10 @@
 import json
 import math
 
-from support import SMALL, check, curve, fact, main, note, same_checkpoint, whole_lines
+from checks import check, note
+from facts import fact, main
+from run_folder import curve, same_checkpoint, whole_lines
+from workshop import SMALL
 
 LAYERS, EXPERTS, CHOICES, STEPS, TOKENS = [1, 3], 6, 2, 25, 4 * 32
 KEYS = ("router_balance_loss", "router_entropy", "expert_load_max_over_mean",

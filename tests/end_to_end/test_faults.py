@@ -13,9 +13,12 @@ import threading
 import time
 import uuid
 
+from checks import PATIENCE, TIMEOUT, Skip, check, note, random_of, some_of
+from commands import Process
+from facts import fact, main
 from flight_recorder import Ledger, is_marked, marked_processes
-from support import (MPI, PATIENCE, TIMEOUT, Process, Skip, check, events, fact, main, note, random_of,
-                     some_of)
+from run_folder import events
+from workshop import MPI
 
 HEARTBEAT = 1.5 * PATIENCE  # seconds
 STALL = 5 * PATIENCE

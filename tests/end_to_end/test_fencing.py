@@ -8,10 +8,11 @@ import shutil
 import signal
 import time
 
+from checks import PATIENCE, THOROUGH, check, note, random_of
+from facts import fact, main
 from launched import Fault, Launched
+from run_folder import curve, events, metrics, same_checkpoint, same_curve, steps_done
 from slurm_jobs import ENDLESS, SLOW_STEPS, Job, Node, cluster_for, script, train_alone
-from support import (PATIENCE, THOROUGH, check, curve, events, fact, main, metrics, note, random_of,
-                     same_checkpoint, same_curve, steps_done)
 
 KILLS = 20 if THOROUGH else 4
 

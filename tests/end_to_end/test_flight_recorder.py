@@ -10,8 +10,12 @@ import signal
 import struct
 import time
 
+from checks import PATIENCE, TIMEOUT, check, note
+from commands import Process
+from facts import fact, main
 from flight_recorder import PHASES, Ledger, state_of
-from support import MPI, PATIENCE, TIMEOUT, Process, check, events, fact, main, note, steps_done
+from run_folder import events, steps_done
+from workshop import MPI
 
 HOST = re.escape(os.uname().nodename)
 LONG = {"training": {"seq_len": 32, "local_batch_size": 4, "global_batch_size": 4,

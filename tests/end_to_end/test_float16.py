@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """A float16 run learns as a float32 one does: its loss is scaled, so that small gradients stay in
 float16's range, and a step whose gradients overflow is tried again with half the scale."""
-from support import (check, curve, events, fact, main, metrics, note, same_checkpoint,
-                     same_curve, some_of)
+from checks import check, note, some_of
+from facts import fact, main
+from run_folder import curve, events, metrics, same_checkpoint, same_curve
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "training": {"dtype": "float16", "steps": 16},

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """training.dtype = "float8": the blocks' matrix products with factors of eight bits."""
-from support import check, curve, fact, main, metrics, note, same_checkpoint, same_curve
+from checks import check, note
+from facts import fact, main
+from run_folder import curve, metrics, same_checkpoint, same_curve
 
 FLOAT8 = {"training": {"dtype": "float8"}}
 

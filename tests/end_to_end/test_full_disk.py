@@ -7,8 +7,10 @@ import os
 import re
 import signal
 
-from support import (check, checkpoints, contents, curve, events, fact, main, metrics, note,
-                     partials, same_checkpoint, same_curve, steps_done)
+from checks import check, note
+from facts import fact, main
+from run_folder import (checkpoints, contents, curve, events, metrics, partials, same_checkpoint,
+                        same_curve, steps_done)
 
 # A checkpoint has 1.6 MB, a step takes some milliseconds.
 RUN = {"training": {"steps": 60, "seq_len": 64, "local_batch_size": 8, "global_batch_size": 8}}

@@ -3,7 +3,9 @@
 import re
 import subprocess
 
-from support import check, events, fact, main, metrics, note
+from checks import check, note
+from facts import fact, main
+from run_folder import events, metrics
 
 SENTENCE = "Three banks of oars rise and fall as the ship goes home. "
 

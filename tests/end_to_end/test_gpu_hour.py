@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 
-from support import ROOT, TIMEOUT, Skip, check, fact, main
+from checks import ROOT, TIMEOUT, Skip, check
+from facts import fact, main
 
 sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """A gradient that is damaged stops the run, is skipped or rolled back, as the config says;
 what comes after has the bits of a run in whose data the left out samples never were."""
-from support import (check, checkpoints, curve, events, fact, main, metrics, note,
-                     same_checkpoint, same_curve, some_of)
+from checks import check, note, some_of
+from facts import fact, main
+from run_folder import checkpoints, curve, events, metrics, same_checkpoint, same_curve
 
 BATCH = 4
 # A curve that does not depend on the run's length, so that runs can be made longer.

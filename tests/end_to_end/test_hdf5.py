@@ -5,7 +5,10 @@ import json
 import re
 import shutil
 
-from support import Skip, check, checkpoint, events, fact, main, note, np
+from checks import Skip, check, note
+from corpora import np
+from facts import fact, main
+from run_folder import checkpoint, events
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4, "vocab_size": 509,
                    "num_key_value_heads": 2},

@@ -3,8 +3,10 @@
 import json
 import shutil
 
-from support import (check, checkpoint, curve, events, fact, main, metrics, note, np,
-                     same_checkpoint)
+from checks import check, note
+from corpora import np
+from facts import fact, main
+from run_folder import checkpoint, curve, events, metrics, same_checkpoint
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "training": {"seq_len": 32, "local_batch_size": 2, "global_batch_size": 4, "steps": 6},

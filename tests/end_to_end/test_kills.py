@@ -4,9 +4,11 @@ a good checkpoint and ends with the bits of a run that was left alone."""
 import os
 import time
 
-from support import (PATIENCE, THOROUGH, Faults, check, checkpoints, curve, events, fact,
-                     inject_fault, leftovers, main, note, random_of, same_checkpoint, same_curve,
-                     some_of, steps_done)
+from checks import PATIENCE, THOROUGH, check, note, random_of, some_of
+from facts import fact, main
+from run_folder import (checkpoints, curve, events, leftovers, same_checkpoint, same_curve,
+                        steps_done)
+from workshop import Faults, inject_fault
 
 INTERVAL = 2
 SMALL = {"model": {"flavor": "tiny", "num_hidden_layers": 2, "hidden_size": 32,

@@ -3,9 +3,12 @@
 import os
 import signal
 
+from checks import check, note
+from commands import Process, has_pending
+from facts import fact, main
 from flight_recorder import held_rank
-from support import (MPI, Process, check, curve, events, fact, has_pending, inject_fault, main,
-                     metrics, note, same_checkpoint, same_curve, steps_done)
+from run_folder import curve, events, metrics, same_checkpoint, same_curve, steps_done
+from workshop import MPI, inject_fault
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 4},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 20}}

@@ -3,7 +3,10 @@
 the longer context, by 'trireme eval --by-position'."""
 import re
 
-from support import check, curve, fact, main, note, np, write_tokens
+from checks import check, note
+from corpora import np, write_tokens
+from facts import fact, main
+from run_folder import curve
 
 KEYS, VALUES = 32, 8  # a token is a key with a value
 DOCUMENT = 8192

@@ -3,7 +3,9 @@
 import os
 import subprocess
 
-from support import check, events, fact, main, metrics, note
+from checks import check, note
+from facts import fact, main
+from run_folder import events, metrics
 
 MIB = 1 << 20
 

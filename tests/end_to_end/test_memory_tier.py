@@ -5,8 +5,10 @@ import pathlib
 import signal
 import time
 
-from support import (check, checkpoint, checkpoints, curve, events, fact, main,
-                     note, random_of, same_checkpoint, same_curve, steps_done)
+from checks import check, note, random_of
+from facts import fact, main
+from run_folder import (checkpoint, checkpoints, curve, events, same_checkpoint, same_curve,
+                        steps_done)
 
 DISK, MEMORY, STEPS = 20, 3, 50
 

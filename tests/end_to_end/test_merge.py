@@ -3,7 +3,10 @@
 import json
 import re
 
-from support import Skip, check, checkpoint, checkpoints, events, fact, main, note, np
+from checks import Skip, check, note
+from corpora import np
+from facts import fact, main
+from run_folder import checkpoint, checkpoints, events
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "training": {"seq_len": 32, "local_batch_size": 2, "global_batch_size": 4, "steps": 6},

@@ -4,8 +4,9 @@ import random
 import re
 import shutil
 
-from support import (SEED, check, checkpoint, curve, fact, main, metrics, note, same_checkpoint,
-                     same_curve, some_of)
+from checks import SEED, check, note, some_of
+from facts import fact, main
+from run_folder import checkpoint, curve, metrics, same_checkpoint, same_curve
 
 RATES = {"SGD": 0.3, "Lion": 5e-4, "LAMB": 1e-2, "LARS": 5.0}  # of others: 3e-3
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 2},

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 
-from support import ROOT, check, fact, machine_factor, main, note
+from checks import ROOT, check, machine_factor, note
+from facts import fact, main
 
 LARGE = """[job]
 dump_folder = "run"

@@ -4,7 +4,10 @@ import os
 import subprocess
 import time
 
-from support import SEED, Faults, check, checkpoints, fact, main, note
+from checks import SEED, check, note
+from facts import fact, main
+from run_folder import checkpoints
+from workshop import Faults
 
 SMALL = {"model": {"flavor": "tiny", "vocab_size": 257, "num_hidden_layers": 2, "hidden_size": 16,
                    "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2},

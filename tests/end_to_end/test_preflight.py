@@ -7,7 +7,11 @@ import signal
 import subprocess
 import time
 
-from support import MPI, PATIENCE, Process, check, contents, events, fact, main, note, steps_done
+from checks import PATIENCE, check, note
+from commands import Process
+from facts import fact, main
+from run_folder import contents, events, steps_done
+from workshop import MPI
 
 HOST = os.uname().nodename
 CHECKS = ["program", "limits", "clocks", "devices", "ranks", "memory", "matrix product", "axes",

@@ -10,7 +10,9 @@ import shlex
 import shutil
 import subprocess
 
-from support import MPI, ROOT, TIMEOUT, Skip, check, fact, main, note
+from checks import ROOT, TIMEOUT, Skip, check, note
+from facts import fact, main
+from workshop import MPI
 
 # The README's folder for what the reader makes, which here is in the scratch folder.
 TOUR = "/tmp/tour"

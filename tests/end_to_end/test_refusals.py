@@ -4,8 +4,10 @@ import shutil
 import signal
 import subprocess
 
-from support import (MPI, Skip, check, checkpoints, contents, curve, events, fact, main, metrics,
-                     note, same_curve)
+from checks import Skip, check, note
+from facts import fact, main
+from run_folder import checkpoints, contents, curve, events, metrics, same_curve
+from workshop import MPI
 
 
 @fact

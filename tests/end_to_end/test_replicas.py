@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """A rank whose weights are not its replicas' is found and named, and the run goes on from the
 last checkpoint before, bit for bit."""
+from checks import check, note, some_of
+from facts import fact, main
 from launched import Launched
-from support import (check, checkpoints, curve, events, fact, main, note, same_checkpoint, same_curve,
-                     some_of)
+from run_folder import checkpoints, curve, events, same_checkpoint, same_curve
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2, "num_attention_heads": 4,
                     "num_key_value_heads": 2},

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """job.reproducible: the bits of a run do not depend on its layout."""
-from support import (check, curve, fact, main, metrics, note, same_checkpoint, same_curve,
-                     some_of)
+from checks import check, note, some_of
+from facts import fact, main
+from run_folder import curve, metrics, same_checkpoint, same_curve
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 16, "steps": 30},

@@ -12,11 +12,14 @@ import signal
 import socket
 import time
 
+from checks import PATIENCE, check, note, random_of
+from facts import fact, main
 from fault_matrix import (CASES, LAYOUTS, RANKS, SECTIONS, faults_of_one_run, go_through,
                           left_alone)
 from flight_recorder import held_rank
 from launched import Fault, Launched, tell_recoveries, when
-from support import PATIENCE, check, events, fact, inject_fault, main, note, random_of, steps_done
+from run_folder import events, steps_done
+from workshop import inject_fault
 
 
 def changed(**changes):

@@ -5,8 +5,10 @@ import signal
 import statistics
 import time
 
-from support import (check, checkpoints, curve, events, fact, inject_fault, main, note, partials,
-                     random_of, same_checkpoint, same_curve, steps_done)
+from checks import check, note, random_of
+from facts import fact, main
+from run_folder import checkpoints, curve, events, partials, same_checkpoint, same_curve, steps_done
+from workshop import inject_fault
 
 STEPS = 80
 INTERVAL = 4

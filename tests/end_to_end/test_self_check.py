@@ -4,7 +4,9 @@ what it computes has to be allowed."""
 import json
 import shutil
 
-from support import check, curve, events, fact, main, metrics, note, same_curve
+from checks import check, note
+from facts import fact, main
+from run_folder import curve, events, metrics, same_curve
 
 CONFIG = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
           "training": {"steps": 8, "seq_len": 32},

@@ -3,8 +3,11 @@
 import signal
 import time
 
-from support import (MPI, Process, check, checkpoints, curve, events, fact, main, note, partials,
-                     random_of, same_checkpoint, same_curve, steps_done)
+from checks import check, note, random_of
+from commands import Process
+from facts import fact, main
+from run_folder import checkpoints, curve, events, partials, same_checkpoint, same_curve, steps_done
+from workshop import MPI
 
 # Steps that take long enough to be interrupted, and a checkpoint only when asked for.
 SLOW = {"training": {"seq_len": 64, "local_batch_size": 8, "global_batch_size": 8},

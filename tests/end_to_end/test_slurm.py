@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 
+from checks import TIMEOUT, check, note
+from commands import has_pending
+from facts import fact, main
 from flight_recorder import held_rank
+from run_folder import checkpoints, events, same_curve, steps_done
 from slurm_jobs import (ENDLESS, SHARED, SLOW_STEPS, Job, cluster_for, options, script, shared_files, stops,
                         train_alone)
-from support import (TIMEOUT, check, checkpoints, events, fact, has_pending, inject_fault, main,
-                     note, same_curve, slurm_cluster, steps_done)
+from workshop import inject_fault, slurm_cluster
 
 
 @fact

@@ -3,8 +3,9 @@
 time. scripts/fault_matrix --under slurm goes through all."""
 import os
 
+from checks import note, random_of
+from facts import fact, main
 from fault_matrix import CASES, LAYOUTS, faults_of_one_run, go_through, job_of, left_alone, slurm
-from support import fact, main, note, random_of
 
 COUNT = 6
 

@@ -6,11 +6,13 @@ import pathlib
 import signal
 import time
 
+from checks import PATIENCE, TIMEOUT, check, note
+from facts import fact, main
 from flight_recorder import Ledger, state_of
 from launched import Launched, SlurmJob
+from run_folder import curve, events, same_curve, steps_done
 from slurm_jobs import SLOW_STEPS, Node, cluster_for
-from support import (PATIENCE, TIMEOUT, check, curve, events, fact, inject_fault, main, note,
-                     same_curve, slurm_cluster, steps_done)
+from workshop import inject_fault, slurm_cluster
 
 # Four ranks whose steps have the bits of one rank's.
 RUN = {"job": {"reproducible": True},

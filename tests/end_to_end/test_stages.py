@@ -4,7 +4,9 @@ source is repeated or passed over, wherever the run is stopped and on however ma
 Sequences may change their length too: every source then starts over, cut into the new length."""
 import json
 
-from support import check, checkpoints, curve, events, fact, main, metrics, note, same_curve
+from checks import check, note
+from facts import fact, main
+from run_folder import checkpoints, curve, events, metrics, same_curve
 
 BATCH, STEPS = 4, 24
 TRAIN = [{"path": "first", "weight": 3}, {"path": "second", "weight": 1}]

@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 
-from support import PATIENCE, Skip, check, events, fact, main, note
+from checks import PATIENCE, Skip, check, note
+from facts import fact, main
+from run_folder import events
 
 
 def waiting(workshop, config, env):

@@ -3,7 +3,9 @@
 import json
 import statistics
 
-from support import check, events, fact, main, metrics, note, some_of
+from checks import check, note, some_of
+from facts import fact, main
+from run_folder import events, metrics
 
 # Enough work in a micro-batch for a message to be nothing beside it.
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 8, "hidden_size": 256,

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """checkpoint.initial_load_path of a dense run: a model whose experts are copies of its MLPs."""
-from support import check, checkpoint, events, fact, main, metrics, note
+from checks import check, note
+from facts import fact, main
+from run_folder import checkpoint, events, metrics
 
 SIZES = {"vocab_size": 512, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
          "num_key_value_heads": 2, "head_dim": 16, "rope_theta": 1e4}

@@ -3,7 +3,9 @@
 import json
 import os
 
-from support import MPI, check, fact, main
+from checks import check
+from facts import fact, main
+from workshop import MPI
 
 MODEL = {"model": {"flavor": "tiny", "num_hidden_layers": 2},
          "training": {"seq_len": 32, "local_batch_size": 1, "global_batch_size": 4, "steps": 5}}
