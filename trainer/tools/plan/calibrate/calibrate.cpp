@@ -60,10 +60,10 @@ enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
 // ranks compute before or during them as in a step, in which those that share a core take turns.
-Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t large, int in_node,
-             Work work, const std::string& name) {
+Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* memory,
+             std::size_t large, int in_node, Work work, const std::string& name) {
   Stream stream(device);
-  Stopwatch stopwatch(ranks, stream);
+  Stopwatch stopwatch(ranks, stream, pace);
   SomeMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
@@ -89,7 +89,7 @@ Link link_of(Communicator& ranks, Device device, std::byte* memory, std::size_t 
 }
 
 Network network_of(World& world, Communicator& all, Communicator& node, Device device,
-                   const CalibrationSizes& sizes) {
+                   MachinePace& pace, const CalibrationSizes& sizes) {
   Network network = listed_network(device);
   network.ranks_per_node = node.size();
   if (!device.is_cuda()) network.overlaps = false;
@@ -97,17 +97,30 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   // Where each rank has a core the difference to computation alone would be noise.
   const bool share_cores = !device.is_cuda() && node.size() > sysconf(_SC_NPROCESSORS_ONLN);
   const auto link = [&](Communicator& ranks, const char* where) {
-    return link_of(ranks, device, own.data(), sizes.activations, node.size(),
+    return link_of(ranks, device, pace, own.data(), sizes.activations, node.size(),
                    share_cores ? Work::kBefore : Work::kNone, world.transport() + where);
   };
   if (node.size() > 1) network.within = link(node, " within the node");
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, memory->data(), sizes.bucket, node.size(), Work::kDuring,
+    network.shared = link_of(node, device, pace, memory->data(), sizes.bucket, node.size(), Work::kDuring,
                              "shared memory of the node");
   }
   return network;
+}
+
+// Of what was measured at another pace.
+void change_pace(DeviceProfile& profile, double factor) {
+  profile.memory_bandwidth *= factor;
+  profile.launch /= factor;
+  for (ProductRate& rate : profile.rates) rate.peak *= factor;
+  Network& network = profile.network;
+  for (Link* link : {&network.within, &network.between, network.shared ? &*network.shared : nullptr}) {
+    if (!link) continue;
+    link->bandwidth *= factor;
+    link->latency /= factor;
+  }
 }
 
 }  // namespace
@@ -117,6 +130,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   const std::unique_ptr<Communicator> node =
       world.split("calibration of a node", ranks_of_node(world));
   const bool on_cuda = device.is_cuda();
+  MachinePace pace(device);
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -125,15 +139,16 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
       .units = 1,
       .cores = on_cuda ? 0 : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
       .rates = {},
-      .network = network_of(world, *all, *node, device, sizes)};
+      .network = network_of(world, *all, *node, device, pace, sizes)};
   if (on_cuda) {
     const DeviceProperties properties = properties_of(device);
     profile.name = properties.name;
     profile.memory_bytes = static_cast<double>(properties.memory_bytes);
     profile.units = properties.multiprocessors;
   }
-  ComputeCalibration compute(*all, device, sizes);
+  ComputeCalibration compute(*all, device, pace, sizes);
   compute.fill(profile);
+  change_pace(profile, pace.mean_over_first());
   return profile;
 }
 
@@ -142,7 +157,8 @@ CopyRates measure_copies(Device device) {
   const Memory there(kBytes, device), here = Memory::pinned(kBytes, device);
   SelfCommunicator alone;
   Stream stream(device);
-  Stopwatch stopwatch(alone, stream);
+  MachinePace pace(device);
+  Stopwatch stopwatch(alone, stream, pace);
   const auto rate = [&](std::byte* to, const std::byte* from) {
     return kBytes / stopwatch.alone([&] { copy_bytes(stream, to, from, kBytes); });
   };

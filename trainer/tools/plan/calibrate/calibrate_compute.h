@@ -16,9 +16,13 @@ namespace trireme {
 // Each call uses other tensors than the last, so that the caches are as cold as in a step.
 class ComputeCalibration {
  public:
-  // `ranks` and `sizes` outlive it.
-  ComputeCalibration(Communicator& ranks, Device device, const CalibrationSizes& sizes)
-      : sizes_(sizes), stream_(device), arena_(sizes.arena, device), stopwatch_(ranks, stream_) {}
+  // `ranks`, `pace` and `sizes` outlive it.
+  ComputeCalibration(Communicator& ranks, Device device, MachinePace& pace,
+                     const CalibrationSizes& sizes)
+      : sizes_(sizes),
+        stream_(device),
+        arena_(sizes.arena, device),
+        stopwatch_(ranks, stream_, pace) {}
 
   // Sets memory bandwidth, launch time and rates of the profile, whose `units` are set. Collective.
   void fill(DeviceProfile& profile);

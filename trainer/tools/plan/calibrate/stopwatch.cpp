@@ -13,9 +13,9 @@ namespace trireme {
 namespace {
 
 // Seconds of a sample; with many ranks several time slices of the scheduler for each that shares a
-// core.
-constexpr double kSpellAlone = 0.008, kSpellOfMany = 0.016;
-using Spells = std::array<double, 3>;
+// core. Of the pace half as long.
+constexpr double kSpellAlone = 0.006, kSpellOfMany = 0.012;
+constexpr std::size_t kSamples = 5;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -27,48 +27,55 @@ double spell_of(const Communicator& ranks) {
   return kSpellOfMany * std::max(sharing, 1.0);
 }
 
-double median(Spells spells) {
-  std::sort(spells.begin(), spells.end());
-  return spells[spells.size() / 2];
-}
-
 }  // namespace
 
 double Stopwatch::alone(const Work& work) {
   work();
-  const double spell = spell_of(ranks_);
   // Between two looks at the clock.
   const int calls = stream_.on_cuda() ? calls_of_a_spell(work) : 1;
   ranks_.barrier(host_);
-  Spells done = {};  // calls per second, summed over ranks
-  for (double& in_spell : done) {
-    const double start = now();
-    int count = 0;
-    double passed = 0;
-    for (; passed < spell; passed = now() - start) {
-      for (int i = 0; i < calls; ++i) work();
-      stream_.synchronize();
-      count += calls;
-    }
-    in_spell = count / passed;
-  }
-  ranks_.all_reduce(host_, host_tensor(std::span(done)), Reduce::kSum);
-  return ranks_.size() / median(done);
+  return median_of([&] { return calls_per_second(work, calls); });
 }
 
 double Stopwatch::together(const Work& work) {
   work();
   const int count = calls_of_a_spell(work);
-  Spells spells = {};
-  for (double& spell : spells) {
+  return median_of([&] {
     ranks_.barrier(host_);
     const double begin = now();
     for (int i = 0; i < count; ++i) work();
     stream_.synchronize();
-    spell = (now() - begin) / count;
+    return count / (now() - begin);
+  });
+}
+
+// Seconds of a call by samples of this rank's calls per second. Between samples the pace's.
+double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
+  const double spell = spell_of(ranks_) / 2;
+  std::array<double, kSamples> calls = {};
+  std::array<double, kSamples + 1> paces = {pace_.sample(spell)};
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    calls[i] = calls_per_second();
+    paces[i + 1] = pace_.sample(spell);
   }
-  ranks_.all_reduce(host_, host_tensor(std::span(spells)), Reduce::kSum);
-  return median(spells) / ranks_.size();
+  ranks_.all_reduce(host_, host_tensor(std::span(calls)), Reduce::kSum);
+  ranks_.all_reduce(host_, host_tensor(std::span(paces)), Reduce::kSum);
+  for (const double pace : paces) pace_.add(pace / ranks_.size());
+  for (std::size_t i = 0; i < kSamples; ++i) calls[i] /= (paces[i] + paces[i + 1]) / 2;
+  std::sort(calls.begin(), calls.end());
+  return 1 / (calls[kSamples / 2] * pace_.first());
+}
+
+double Stopwatch::calls_per_second(const Work& work, int calls) {
+  const double spell = spell_of(ranks_), start = now();
+  int count = 0;
+  double passed = 0;
+  for (; passed < spell; passed = now() - start) {
+    for (int i = 0; i < calls; ++i) work();
+    stream_.synchronize();
+    count += calls;
+  }
+  return count / passed;
 }
 
 // The same on all ranks.

@@ -2,18 +2,21 @@
 #include <functional>
 
 #include "parallel/comm/communicator.h"
+#include "trainer/tools/plan/calibrate/machine_pace.h"
 
 namespace trireme {
 
-// Times work that all ranks of a machine do at the same time, as the median of a few samples. The
-// first call, in which libraries select kernels, is not counted. On a GPU calls are queued without
-// waits between them, as in a step.
+// Times work that all ranks of a machine do at the same time: the median of a few samples, each
+// relative to the machine's pace before and after it, at the pace's first sample. The first call,
+// in which libraries select kernels, is not counted. On a GPU calls are queued without waits
+// between them, as in a step.
 class Stopwatch {
  public:
   using Work = std::function<void()>;
 
-  // Both outlive it; `stream` receives the work.
-  Stopwatch(Communicator& ranks, Stream& stream) : ranks_(ranks), stream_(stream) {}
+  // All outlive it; `stream` receives the work.
+  Stopwatch(Communicator& ranks, Stream& stream, MachinePace& pace)
+      : ranks_(ranks), stream_(stream), pace_(pace) {}
 
   // Seconds of a call of work without communication. Ranks repeat it for a fixed time, so that all
   // of them are busy throughout; the result is the throughput of all ranks together.
@@ -22,10 +25,13 @@ class Stopwatch {
   double together(const Work& work);
 
  private:
+  double median_of(const std::function<double()>& calls_per_second);
+  double calls_per_second(const Work& work, int calls);
   int calls_of_a_spell(const Work& work);
 
   Communicator& ranks_;
   Stream& stream_;
+  MachinePace& pace_;
   Stream host_;
 };
 

@@ -1,0 +1,33 @@
+#pragma once
+#include <vector>
+
+#include "model/device/memory.h"
+#include "model/device/stream.h"
+
+namespace trireme {
+
+// Speed of a machine whose speed changes, such as virtual cores that share theirs with others, as
+// that of a matmul. What is measured relative to samples around it belongs together, whenever it
+// was measured.
+class MachinePace {
+ public:
+  // The pace of a GPU is always 1.
+  explicit MachinePace(Device device);
+
+  // Matmuls per second of this thread, repeated for so many seconds.
+  double sample(double seconds);
+  // Adds a sample's mean over all ranks.
+  void add(double rate) { rates_.push_back(rate); }
+  // The first that was added, of which all measurements are seconds.
+  double first() const { return rates_.front(); }
+  // The mean of all without interrupted ones, over the first.
+  double mean_over_first() const;
+
+ private:
+  const bool changes_;
+  Stream stream_;
+  Memory memory_;
+  std::vector<double> rates_;
+};
+
+}  // namespace trireme
