@@ -4,12 +4,12 @@
     predicted.py --trireme PROGRAM [--quick] [--only TEXT | --draw COUNT] [--write FILE] [--keep FOLDER]
 
 Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
-of ranks, with all ranks at work; then every configuration is planned with that profile and trained for
-a few steps, three times. A reference model's step is timed around each: its ratio between runs and calibration is
-that of the machine's speed. Run it on an idle machine.
+of ranks, with all ranks at work; then every configuration is planned with that profile and trained. A reference
+model is trained in turn with both (turns.py): the ratio of its steps is that of the machine's speed.
 """
 
 import argparse
+import contextlib
 import datetime
 import itertools
 import json
@@ -21,13 +21,16 @@ import subprocess
 import sys
 import tempfile
 
-from compare import make_tokens, processor, wait_until_quiet
+from compare import make_tokens, processor
 from drawn_cases import draw
+from turns import InTurns, Training, in_reference_steps, seconds_per_step, take_turns
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
-STEADY = 0.05  # change of the machine's speed during a calibration
-TRIES = 3
+SECONDS, QUICK_SECONDS = 30, 10  # of a run's turns
+FEWEST_STEPS = 8
+FOR_EVER = 1_000_000  # steps
+CALIBRATED_FOR = 5  # configurations, after which a calibration is old
 # model_type, hidden, layers, heads, ffn
 MODELS = {
     "GPT 0.9M": ("gpt2", 128, 4, 4, 512),
@@ -45,11 +48,12 @@ HEAD = """\
 
 Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trireme doctor --calibrate`
 measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
-has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are medians of
-the steps of `trireme train` after the first {warm_up}. Nothing is fitted to these runs. A virtual machine's speed
-changes: runs (of each configuration: {times}) have a reference step ("{reference}") before and after, the
-median of their ratios counts, and predictions are multiplied by the median of the reference step over what it took
-around the calibration, which is repeated if it changed by {steady:.0f} % meanwhile, {tries} times at most.
+has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are means of
+the steps of `trireme train` in {seconds} seconds, {fewest} steps at least, after the first {warm_up}. Nothing is
+fitted to these runs. A virtual machine's speed changes from second to second: calibrations and runs take turns of a
+fraction of a second with a reference run ("{reference}"), and predictions are multiplied by what its steps took
+in turn with the run over what they took in turn with the calibration, of which there is one for {calibrated_for}
+configurations.
 """
 DRAWN = """
 The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
@@ -168,14 +172,6 @@ def on_ranks(ranks, command):
     return [*MPIRUN, str(ranks), *command] if ranks > 1 else command
 
 
-def measured(program, what, steps, folder):
-    shutil.rmtree(folder / "run", ignore_errors=True)
-    (folder / "run.toml").write_text(config(what, WARM_UP + steps))
-    run(on_ranks(what["ranks"], [program, "train", "run.toml"]), folder)
-    lines = (folder / "run" / "metrics.jsonl").read_text().splitlines()
-    return statistics.median(json.loads(line)["step_seconds"] for line in lines[WARM_UP:])
-
-
 def plan(program, what, folder, *options):
     (folder / "run.toml").write_text(config(what, 1))
     command = [program, "plan", "run.toml", "-n", str(what["ranks"]), "--json", *options]
@@ -190,37 +186,53 @@ def predicted(program, what, profile, folder):
 
 
 class Machine:
-    """Its profiles by number of ranks, each with the reference step's seconds around its calibration."""
+    """Its newest profiles by number of ranks."""
 
-    def __init__(self, program, folder):
-        self.program, self.folder, self.profiles = program, folder, {}
+    def __init__(self, program, folder, seconds):
+        self.program, self.folder, self.seconds = program, folder, seconds
+        self.reference = self.training(REFERENCE, "reference")
+        self.profiles, self.calibrations = {}, itertools.count(1)
 
-    def reference(self):
-        return measured(self.program, REFERENCE, 7, self.folder)
+    def training(self, what, name):
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        for tokens in self.folder.glob("tokens.*"):
+            shutil.copy(tokens, folder)
+        (folder / "run.toml").write_text(config(what, FOR_EVER))
+        command = on_ranks(what["ranks"], [self.program, "train", "run.toml"])
+        return Training(command, self.program, what["ranks"], folder, WARM_UP)
 
     def calibrate(self, ranks):
-        for _ in range(TRIES):
-            name = next(n for i in itertools.count(1) if not (self.folder / (n := f"{ranks}-{i}.json")).exists())
-            before = self.reference()
-            run(on_ranks(ranks, [self.program, "doctor", "--calibrate", name]), self.folder)
-            after = self.reference()
-            self.profiles[ranks] = name, (before + after) / 2
-            if abs(after / before - 1) <= STEADY:
-                break
+        """Its profile's name, and the reference's seconds per step meanwhile."""
+        name = f"{ranks}-{next(self.calibrations)}.json"
+        command = on_ranks(ranks, [self.program, "doctor", "--calibrate", name])
+        with InTurns(command, self.program, ranks, self.folder) as calibration:
+            marks = take_turns(calibration, self.reference, lambda: False)
+            if calibration.process.returncode != 0:
+                calibration.fail()
+        return name, seconds_per_step(marks)
 
-    def measure(self, what, steps, times):
-        """(seconds, profile, seconds of the reference step over those at calibration): the median of `times` runs,
-        each over the reference step around it."""
-        if what["ranks"] not in self.profiles:
-            self.calibrate(what["ranks"])
-        name, of_profile = self.profiles[what["ranks"]]
-        references, ratios = [self.reference()], []
-        for _ in range(times):
-            took = measured(self.program, what, steps, self.folder)
-            references.append(self.reference())
-            ratios.append(2 * took / sum(references[-2:]))
-        usual = statistics.median(references)
-        return statistics.median(ratios) * usual, name, usual / of_profile
+    def profile(self, ranks):
+        name, seconds, used = self.profiles.get(ranks, (None, None, CALIBRATED_FOR))
+        if used == CALIBRATED_FOR:
+            (name, seconds), used = self.calibrate(ranks), 0
+        self.profiles[ranks] = name, seconds, used + 1
+        return name, seconds
+
+    def measure(self, what):
+        """(seconds per step, profile, seconds of the reference's step over those at calibration)."""
+        profile, at_calibration = self.profile(what["ranks"])
+        with self.training(what, "run") as run:
+            begin = run.progress()[0], run.seconds
+
+            def is_over():
+                return run.seconds - begin[1] > self.seconds and run.steps() - begin[0] >= FEWEST_STEPS
+
+            marks = take_turns(run, self.reference, is_over, run.progress)
+            if not run.is_running():
+                run.fail()
+        seconds, steps = in_reference_steps(marks)
+        return seconds, profile, seconds / steps / at_calibration
 
 
 def percentile(values, share):
@@ -230,7 +242,7 @@ def percentile(values, share):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trireme", required=True)
-    parser.add_argument("--quick", action="store_true", help="fewer steps, and no waiting for an idle machine")
+    parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument("--only", default="", help="only configurations whose row contains this text")
     parser.add_argument("--draw", type=int, help="so many configurations drawn by lot instead")
     parser.add_argument("--seed", default=str(datetime.date.today()), help="of the lot (default: today's date)")
@@ -241,8 +253,8 @@ def arguments():
     return parser.parse_args()
 
 
-def times_of(options):
-    return 1 if options.quick else 3
+def seconds_of(options):
+    return QUICK_SECONDS if options.quick else SECONDS
 
 
 def cases(options, folder):
@@ -257,16 +269,18 @@ def compare(options, folder):
     kept = folder / "measured.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     make_tokens(options, folder)
-    machine = Machine(options.trireme, folder)
-    for what in cases(options, folder):
-        if str(what) not in known:
-            if not options.quick:
-                wait_until_quiet(20)
-            known[str(what)] = machine.measure(what, 5, times_of(options))
-            kept.write_text(json.dumps(known, indent=1))
-        took, profile, slower = known[str(what)]
-        step = predicted(options.trireme, what, profile, folder)
-        yield what, step, slower * step["seconds"], took
+    with contextlib.ExitStack() as stack:
+        machine = None
+        for what in cases(options, folder):
+            if str(what) not in known:
+                if not machine:
+                    machine = Machine(options.trireme, folder, seconds_of(options))
+                    stack.enter_context(machine.reference)
+                known[str(what)] = machine.measure(what)
+                kept.write_text(json.dumps(known, indent=1))
+            took, profile, slower = known[str(what)]
+            step = predicted(options.trireme, what, profile, folder)
+            yield what, step, slower * step["seconds"], took
 
 
 def main():
@@ -274,7 +288,8 @@ def main():
     options.trireme = str(pathlib.Path(options.trireme).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     reference = f"{REFERENCE['model']}, {REFERENCE['micro']} x {REFERENCE['seq']}"
-    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, steady=100 * STEADY, tries=TRIES, times=times_of(options))]
+    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, seconds=seconds_of(options), fewest=FEWEST_STEPS,
+                         calibrated_for=CALIBRATED_FOR)]  # fmt: skip
     if options.draw:
         lines.append(DRAWN.format(count=options.draw, seed=options.seed).strip() + "\n")
     chosen = f', configurations with "{options.only}"' if options.only else ""

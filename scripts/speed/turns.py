@@ -1,0 +1,158 @@
+"""Lets two programs run in turn for a fraction of a second each, by SIGSTOP and SIGCONT.
+
+Virtual cores change their speed from second to second; programs that take turns meet the same speeds, so that the
+ratio of their times is that of an even machine.
+"""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+OWN, OTHERS = 0.4, 0.3  # seconds of a turn
+
+
+def children_of_all():
+    children = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(entry.name))
+    return children
+
+
+def descendants(process):
+    children, found = children_of_all(), [process]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
+class InTurns:
+    """A command whose processes of this program, one of each rank, run in their turns only. Ended with the block."""
+
+    def __init__(self, command, program, ranks, folder):
+        self.errors = folder / "errors.txt"
+        # In a session of its own: the kernel ends the stopped processes of one that loses its parent.
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(command, cwd=folder, start_new_session=True,
+                                            stdout=subprocess.DEVNULL, stderr=errors)  # fmt: skip
+        name, self.ranks = pathlib.Path(program).name[:15], []
+        while len(self.ranks) < ranks and self.is_running():
+            time.sleep(0.01)
+            self.ranks = [one for one in descendants(self.process.pid) if self.is_named(one, name)]
+        self.turns, self.seconds, self.began = [], 0, time.time()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.send(signal.SIGKILL)
+        self.process.wait()
+
+    @staticmethod
+    def is_named(process, name):
+        try:
+            return pathlib.Path(f"/proc/{process}/comm").read_text().strip() == name
+        except OSError:
+            return False
+
+    def send(self, number):
+        for one in self.ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(one, number)
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def pause(self):
+        self.send(signal.SIGSTOP)
+        now = time.time()
+        self.turns.append((self.began, now, self.seconds))
+        self.seconds += now - self.began
+
+    def go_on(self):
+        self.began = time.time()
+        self.send(signal.SIGCONT)
+
+    def run(self, seconds):
+        self.go_on()
+        time.sleep(seconds)
+        self.pause()
+
+    def seconds_at(self, when):
+        """Seconds of its turns until this time."""
+        for began, ended, before in reversed(self.turns):
+            if when >= began:
+                return before + min(when, ended) - began
+        return 0
+
+    def fail(self):
+        sys.exit(f"{' '.join(map(str, self.process.args))} failed:\n{self.errors.read_text()}")
+
+
+class Training(InTurns):
+    """A run whose config is in the folder, after its first steps, in which libraries select their kernels."""
+
+    def __init__(self, command, program, ranks, folder, warm_up):
+        self.metrics = folder / "run" / "metrics.jsonl"
+        shutil.rmtree(self.metrics.parent, ignore_errors=True)
+        super().__init__(command, program, ranks, folder)
+        while self.steps() < warm_up:
+            if not self.is_running():
+                self.fail()
+            time.sleep(0.02)
+        self.pause()
+
+    def steps(self):
+        return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
+
+    def progress(self):
+        """Steps, and seconds of its turns until the last of them."""
+        return self.steps(), self.seconds_at(self.metrics.stat().st_mtime)
+
+
+def take_turns(program, reference, is_over, progress=lambda: None):
+    """Returns (seconds of the program, its progress, that of the reference) before each of its turns, and at the end."""
+    marks = []
+
+    def mark():
+        reference.run(OTHERS)
+        marks.append((program.seconds, progress(), reference.progress()))
+
+    mark()
+    while program.is_running() and not is_over():
+        program.run(OWN)
+        mark()
+    return marks
+
+
+def seconds_per_step(marks, which=2):
+    """Of the reference, or with 1 of the program, over all marks."""
+    (first, begin), (last, end) = marks[0][which], marks[-1][which]
+    return (end - begin) / (last - first)
+
+
+def in_reference_steps(marks):
+    """The program's seconds per step, and the steps that the reference would have made in them."""
+    usual = 1 / seconds_per_step(marks)
+    made = [0.0]  # by the reference, had it run in the turns before each mark
+    for i in range(1, len(marks)):
+        (first, begin), (last, end) = marks[max(i - 2, 0)][2], marks[i][2]
+        speed = (last - first) / (end - begin) if end > begin else usual
+        made.append(made[-1] + speed * (marks[i][0] - marks[i - 1][0]))
+
+    def made_at(seconds):
+        i = next(i for i in range(1, len(marks)) if seconds <= marks[i][0] or i + 1 == len(marks))
+        whole = marks[i][0] - marks[i - 1][0]
+        return made[i - 1] + (made[i] - made[i - 1]) * (seconds - marks[i - 1][0]) / whole
+
+    # From the first step that ended in a turn.
+    inside = [progress for _, progress, _ in marks if progress[1] > 0]
+    (first, begin), (last, end) = inside[0], inside[-1]
+    return (end - begin) / (last - first), (made_at(end) - made_at(begin)) / (last - first)
