@@ -363,6 +363,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   written.cores = 3;
   written.network.shared = written.network.within;
   written.network.overlaps = false;
+  written.network.lockstep = 0.25;
   written.host.bandwidth = 7;
   ProductRate& half = written.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
   half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
@@ -373,6 +374,12 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.host.bandwidth, 7);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
+  const StepEstimate waiting = estimate_step(work, read);
+  written.network.lockstep = 0;
+  const double share = straggling(read.network, 32), parts = waiting.parts.waiting;
+  EXPECT_NEAR(share, straggling(written.network, 32) + 0.25, 1e-9);
+  EXPECT_NEAR(parts / (waiting.seconds - parts - waiting.parts.optimizer), share, 1e-9);
+  EXPECT_LT(estimate_step(work, written).seconds, waiting.seconds);
   half.streams.clear();
   EXPECT_GT(estimate_step(work, read).parts.streams, estimate_step(work, written).parts.streams);
   DeviceProfile gb300 = find_profile("GB300");

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <functional>
+#include <optional>
 #include <string_view>
 
 #include "model/device/copy.h"
@@ -63,7 +65,8 @@ enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* memory,
              std::size_t large, int in_node, Work work, const std::string& name) {
   Stream stream(device);
-  Stopwatch stopwatch(ranks, stream, pace);
+  // Where ranks share cores a message takes as long as the scheduler makes it wait.
+  Stopwatch stopwatch(ranks, stream, pace, work == Work::kBefore ? 15 : 5);
   SomeMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
@@ -88,6 +91,40 @@ Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* m
           .latency = latency / (2.0 * (size - 1))};
 }
 
+// How much longer products take with a barrier after every 64 ms.
+class Lockstep {
+ public:
+  Lockstep(Communicator& ranks, MachinePace& pace)
+      : ranks_(ranks), stopwatch_(ranks, stream_, pace) {
+    count_ = std::max(1, static_cast<int>(kBetweenBarriers / stopwatch_.alone(product_)));
+  }
+  void sample() {
+    for (int i = 0; i < 3; ++i) {
+      alone_ += stopwatch_.alone(product_) * count_;
+      together_ += stopwatch_.together([&] {
+        for (int k = 0; k < count_; ++k) product_();
+        ranks_.barrier(stream_);
+      });
+    }
+  }
+  double share() const { return std::max(0.0, together_ / alone_ - 1); }
+
+ private:
+  static constexpr double kBetweenBarriers = 0.064;
+
+  Communicator& ranks_;
+  Stream stream_;
+  Stopwatch stopwatch_;
+  SomeMatmul compute_{384};
+  std::function<void()> product_ = [this] { compute_(stream_); };
+  int count_ = 1;
+  double alone_ = 0, together_ = 0;
+};
+
+bool share_cores(const Communicator& node) {
+  return node.size() > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 Network network_of(World& world, Communicator& all, Communicator& node, Device device,
                    MachinePace& pace, const CalibrationSizes& sizes) {
   Network network = listed_network(device);
@@ -95,17 +132,17 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
   // Where each rank has a core the difference to computation alone would be noise.
-  const bool share_cores = !device.is_cuda() && node.size() > sysconf(_SC_NPROCESSORS_ONLN);
   const auto link = [&](Communicator& ranks, const char* where) {
     return link_of(ranks, device, pace, own.data(), sizes.activations, node.size(),
-                   share_cores ? Work::kBefore : Work::kNone, world.transport() + where);
+                   !device.is_cuda() && share_cores(node) ? Work::kBefore : Work::kNone,
+                   world.transport() + where);
   };
   if (node.size() > 1) network.within = link(node, " within the node");
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, pace, memory->data(), sizes.bucket, node.size(), Work::kDuring,
-                             "shared memory of the node");
+    network.shared = link_of(node, device, pace, memory->data(), sizes.bucket, node.size(),
+                             Work::kDuring, "shared memory of the node");
   }
   return network;
 }
@@ -116,7 +153,8 @@ void change_pace(DeviceProfile& profile, double factor) {
   profile.launch /= factor;
   for (ProductRate& rate : profile.rates) rate.peak *= factor;
   Network& network = profile.network;
-  for (Link* link : {&network.within, &network.between, network.shared ? &*network.shared : nullptr}) {
+  for (Link* link :
+       {&network.within, &network.between, network.shared ? &*network.shared : nullptr}) {
     if (!link) continue;
     link->bandwidth *= factor;
     link->latency /= factor;
@@ -131,6 +169,12 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
       world.split("calibration of a node", ranks_of_node(world));
   const bool on_cuda = device.is_cuda();
   MachinePace pace(device);
+  std::optional<Lockstep> lockstep;
+  if (!on_cuda && all->size() > 1 && !share_cores(*node)) lockstep.emplace(*all, pace);
+  const auto sample_lockstep = [&] {
+    if (lockstep) lockstep->sample();
+  };
+  sample_lockstep();
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -146,8 +190,11 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
     profile.memory_bytes = static_cast<double>(properties.memory_bytes);
     profile.units = properties.multiprocessors;
   }
+  sample_lockstep();
   ComputeCalibration compute(*all, device, pace, sizes);
   compute.fill(profile);
+  sample_lockstep();
+  if (lockstep) profile.network.lockstep = lockstep->share();
   change_pace(profile, pace.mean_over_first());
   return profile;
 }

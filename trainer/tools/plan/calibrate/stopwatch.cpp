@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <span>
+#include <vector>
 
 #include "model/tensor/host_tensor.h"
 
@@ -15,7 +15,6 @@ namespace {
 // Seconds of a sample; with many ranks several time slices of the scheduler for each that shares a
 // core. Of the pace half as long.
 constexpr double kSpellAlone = 0.006, kSpellOfMany = 0.012;
-constexpr std::size_t kSamples = 5;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -52,18 +51,17 @@ double Stopwatch::together(const Work& work) {
 // Seconds of a call by samples of this rank's calls per second. Between samples the pace's.
 double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
   const double spell = spell_of(ranks_) / 2;
-  std::array<double, kSamples> calls = {};
-  std::array<double, kSamples + 1> paces = {pace_.sample(spell)};
-  for (std::size_t i = 0; i < kSamples; ++i) {
-    calls[i] = calls_per_second();
-    paces[i + 1] = pace_.sample(spell);
+  std::vector<double> calls, paces = {pace_.sample(spell)};
+  for (std::size_t i = 0; i < samples_; ++i) {
+    calls.push_back(calls_per_second());
+    paces.push_back(pace_.sample(spell));
   }
   ranks_.all_reduce(host_, host_tensor(std::span(calls)), Reduce::kSum);
   ranks_.all_reduce(host_, host_tensor(std::span(paces)), Reduce::kSum);
   for (const double pace : paces) pace_.add(pace / ranks_.size());
-  for (std::size_t i = 0; i < kSamples; ++i) calls[i] /= (paces[i] + paces[i + 1]) / 2;
+  for (std::size_t i = 0; i < samples_; ++i) calls[i] /= (paces[i] + paces[i + 1]) / 2;
   std::sort(calls.begin(), calls.end());
-  return 1 / (calls[kSamples / 2] * pace_.first());
+  return 1 / (calls[samples_ / 2] * pace_.first());
 }
 
 double Stopwatch::calls_per_second(const Work& work, int calls) {

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-// Times work that all ranks of a machine do at the same time: the median of a few samples, each
+// Times work that all ranks of a machine do at the same time: the median of `samples`, each
 // relative to the machine's pace before and after it, at the pace's first sample. The first call,
 // in which libraries select kernels, is not counted. On a GPU calls are queued without waits
 // between them, as in a step.
@@ -15,8 +15,8 @@ class Stopwatch {
   using Work = std::function<void()>;
 
   // All outlive it; `stream` receives the work.
-  Stopwatch(Communicator& ranks, Stream& stream, MachinePace& pace)
-      : ranks_(ranks), stream_(stream), pace_(pace) {}
+  Stopwatch(Communicator& ranks, Stream& stream, MachinePace& pace, std::size_t samples = 5)
+      : ranks_(ranks), stream_(stream), pace_(pace), samples_(samples) {}
 
   // Seconds of a call of work without communication. Ranks repeat it for a fixed time, so that all
   // of them are busy throughout; the result is the throughput of all ranks together.
@@ -32,6 +32,7 @@ class Stopwatch {
   Communicator& ranks_;
   Stream& stream_;
   MachinePace& pace_;
+  const std::size_t samples_;
   Stream host_;
 };
 

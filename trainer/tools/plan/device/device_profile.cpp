@@ -43,6 +43,7 @@ void json_fields(auto& f, Network& network) {
   f("beside", network.overlaps);
   f("held", network.occupied);
   if (f.has("straggling", network.straggling > 0)) f("straggling", network.straggling);
+  if (f.has("lockstep", network.lockstep > 0)) f("lockstep", network.lockstep);
   if (f.has("pairwise", network.pairwise)) f("pairwise", network.pairwise);
   if (f.has("even", network.even)) f("even", network.even);
   if (f.has("ranks_per_host", network.ranks_per_host > 0)) {

@@ -78,7 +78,7 @@ bool shares_memory(const Network& network, const GroupShape& group) {
 
 double straggling(const Network& network, std::int64_t ranks) {
   const double nodes = static_cast<double>(ranks) / kRanksWithoutStraggling;
-  return network.straggling * std::log2(std::max(nodes, 1.0));
+  return network.straggling * std::log2(std::max(nodes, 1.0)) + (ranks > 1 ? network.lockstep : 0);
 }
 
 Network with_even_nodes(Network network, std::int64_t ranks) {

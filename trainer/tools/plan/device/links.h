@@ -29,6 +29,9 @@ struct Network {
   double occupied = 0;
   // Share by which each doubling of the ranks above 8 prolongs a step: all wait for the slowest.
   double straggling = 0;
+  // Share by which ranks that wait for each other are slower than by themselves: of virtual cores,
+  // whose speeds change apart.
+  double lockstep = 0;
   // `within` is the sum of equal links to each other rank of the node, not one link to a switch.
   bool pairwise = false;
   // Nodes of which a run may leave ranks unused (with_even_nodes).

@@ -27,7 +27,7 @@ struct TimeParts {
   double messages = 0;   // exposed tensor, context, expert and ZeRO-3 communication
   double bubble = 0;     // waiting for other pipeline ranks
   double gradients = 0;  // exposed gradient reduction
-  double waiting = 0;    // for the slowest node
+  double waiting = 0;    // for the slowest node, or core
   double optimizer = 0;  // the update and the exposed all-gather of its weights
   double offload = 0;    // exposed copies of offloaded activations and optimizer state
 };

@@ -1,0 +1,23 @@
+#include "trainer/tools/plan/calibrate/machine_pace.h"
+
+#include <gtest/gtest.h>
+
+#include "model/device/imagined.h"
+
+namespace trireme {
+namespace {
+
+TEST(MachinePace, IsTheMeanOfWhatWasNotInterrupted) {
+  MachinePace pace{Device{}};
+  for (const double rate : {10.0, 12.0, 0.5, 8.0, 14.0}) pace.add(rate);
+  EXPECT_EQ(pace.first(), 10);
+  EXPECT_DOUBLE_EQ(pace.mean_over_first(), 1.1);
+}
+
+TEST(MachinePace, CountsMatmulsOfTheCpuAlone) {
+  EXPECT_GT(MachinePace{Device{}}.sample(1e-3), 1);
+  EXPECT_EQ(MachinePace{imagined_gpu()}.sample(1e-3), 1);
+}
+
+}  // namespace
+}  // namespace trireme
