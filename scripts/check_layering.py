@@ -39,7 +39,7 @@ TRAINER = {
     "tools/plan/device": ["engine"],
     "tools/plan/goodput": ["config", "tools/plan/device", "tools/report"],
     "tools/plan/estimate": ["engine", "tools/plan/device"],
-    "tools/plan/calibrate": ["engine", "tools/plan/device", "tools/plan/estimate"],
+    "tools/plan/calibrate": ["engine", "telemetry", "tools/plan/device", "tools/plan/estimate"],
     "tools/plan": ["config", "engine", "tools/plan/device", "tools/plan/estimate",
                    "tools/plan/goodput"],
     "tools/plan/search": ["config", "engine", "tools/plan", "tools/plan/device",

@@ -356,11 +356,24 @@ TEST(LeastSquares, NeverGoesBelowZero) {
   for (const double factor : least_squares(all)) EXPECT_GE(factor, 0);
 }
 
+TEST(Profile, RanksThatWaitSpeedUpThoseThatShareTheirCores) {
+  DeviceProfile cpu = find_profile("CPU");
+  cpu.cores = 2;
+  cpu.network.ranks_per_node = 8;
+  EXPECT_EQ(cpu.pace(8), 1);
+  EXPECT_EQ(cpu.pace(4), 2);
+  EXPECT_EQ(cpu.pace(1), 4);
+  cpu.idle_time_used = 0.5;
+  EXPECT_EQ(cpu.pace(8), 1);
+  EXPECT_EQ(cpu.pace(4), 1.5);
+}
+
 TEST(Profile, ComesBackAsItWasWritten) {
   const auto path = std::filesystem::path(testing::TempDir()) / "profile.json";
   DeviceProfile written = find_profile("H200");
   written.name = "mine";
   written.cores = 3;
+  written.idle_time_used = 0.5;
   written.network.shared = written.network.within;
   written.network.overlaps = false;
   written.network.lockstep = 0.25;
@@ -372,6 +385,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   const DeviceProfile read = find_profile(path.string());
   EXPECT_EQ(read.name, "mine");
   EXPECT_EQ(read.host.bandwidth, 7);
+  EXPECT_EQ(read.idle_time_used, 0.5);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
   const StepEstimate waiting = estimate_step(work, read);

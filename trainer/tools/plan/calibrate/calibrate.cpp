@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <functional>
 #include <optional>
 #include <string_view>
 
 #include "model/device/copy.h"
 #include "model/device/devices.h"
-#include "model/ops/gemm.h"
 #include "parallel/comm/self_communicator.h"
 #include "trainer/engine/memory_plan.h"
 #include "trainer/tools/plan/calibrate/calibrate_compute.h"
+#include "trainer/tools/plan/calibrate/cpu_matmul.h"
+#include "trainer/tools/plan/calibrate/waiting_ranks.h"
 
 namespace trireme {
 namespace {
@@ -43,21 +43,6 @@ std::vector<int> all_ranks(const World& world) {
   return ranks;
 }
 
-// Computation on the CPU before the communication or overlapping it.
-class SomeMatmul {
- public:
-  explicit SomeMatmul(std::int64_t side) : side_(side) {}
-  void operator()(Stream& stream) {
-    const Tensor all{memory_.data(), DType::kF32, {3 * side_, side_}, Device{}};
-    ops::gemm(stream, all.row_slice(0, side_), all.row_slice(side_, side_),
-              all.row_slice(2 * side_, side_), {});
-  }
-
- private:
-  std::int64_t side_;
-  Memory memory_{3 * static_cast<std::size_t>(side_ * side_) * sizeof(float), Device{}};
-};
-
 enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
@@ -67,7 +52,7 @@ Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* m
   Stream stream(device);
   // Where ranks share cores a message takes as long as the scheduler makes it wait.
   Stopwatch stopwatch(ranks, stream, pace, work == Work::kBefore ? 15 : 5);
-  SomeMatmul compute(work == Work::kDuring ? 512 : 256);
+  CpuMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
     return stopwatch.together([&] {
@@ -89,40 +74,6 @@ Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* m
           .bandwidth = sent / moving / (leaves ? in_node : 1),
           .reached = 1,
           .latency = latency / (2.0 * (size - 1))};
-}
-
-// How much longer products take with a barrier after every 64 ms.
-class Lockstep {
- public:
-  Lockstep(Communicator& ranks, MachinePace& pace)
-      : ranks_(ranks), stopwatch_(ranks, stream_, pace) {
-    count_ = std::max(1, static_cast<int>(kBetweenBarriers / stopwatch_.alone(product_)));
-  }
-  void sample() {
-    for (int i = 0; i < 3; ++i) {
-      alone_ += stopwatch_.alone(product_) * count_;
-      together_ += stopwatch_.together([&] {
-        for (int k = 0; k < count_; ++k) product_();
-        ranks_.barrier(stream_);
-      });
-    }
-  }
-  double share() const { return std::max(0.0, together_ / alone_ - 1); }
-
- private:
-  static constexpr double kBetweenBarriers = 0.064;
-
-  Communicator& ranks_;
-  Stream stream_;
-  Stopwatch stopwatch_;
-  SomeMatmul compute_{384};
-  std::function<void()> product_ = [this] { compute_(stream_); };
-  int count_ = 1;
-  double alone_ = 0, together_ = 0;
-};
-
-bool share_cores(const Communicator& node) {
-  return node.size() > sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 Network network_of(World& world, Communicator& all, Communicator& node, Device device,
@@ -169,12 +120,12 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
       world.split("calibration of a node", ranks_of_node(world));
   const bool on_cuda = device.is_cuda();
   MachinePace pace(device);
-  std::optional<Lockstep> lockstep;
-  if (!on_cuda && all->size() > 1 && !share_cores(*node)) lockstep.emplace(*all, pace);
-  const auto sample_lockstep = [&] {
-    if (lockstep) lockstep->sample();
+  std::optional<WaitingRanks> waiting;
+  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace);
+  const auto sample_waiting = [&] {
+    if (waiting) waiting->sample();
   };
-  sample_lockstep();
+  sample_waiting();
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -190,11 +141,11 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
     profile.memory_bytes = static_cast<double>(properties.memory_bytes);
     profile.units = properties.multiprocessors;
   }
-  sample_lockstep();
+  sample_waiting();
   ComputeCalibration compute(*all, device, pace, sizes);
   compute.fill(profile);
-  sample_lockstep();
-  if (lockstep) profile.network.lockstep = lockstep->share();
+  sample_waiting();
+  if (waiting) waiting->fill(profile);
   change_pace(profile, pace.mean_over_first());
   return profile;
 }

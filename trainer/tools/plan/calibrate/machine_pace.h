@@ -1,8 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "model/device/memory.h"
-#include "model/device/stream.h"
+#include "trainer/tools/plan/calibrate/cpu_matmul.h"
 
 namespace trireme {
 
@@ -26,7 +25,7 @@ class MachinePace {
  private:
   const bool changes_;
   Stream stream_;
-  Memory memory_;
+  CpuMatmul product_;
   std::vector<double> rates_;
 };
 

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <span>
 #include <vector>
 
 #include "model/tensor/host_tensor.h"
+#include "trainer/telemetry/clock.h"
 
 namespace trireme {
 namespace {
@@ -15,10 +15,6 @@ namespace {
 // Seconds of a sample; with many ranks several time slices of the scheduler for each that shares a
 // core. Of the pace half as long.
 constexpr double kSpellAlone = 0.006, kSpellOfMany = 0.012;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double spell_of(const Communicator& ranks) {
   if (ranks.size() == 1) return kSpellAlone;
@@ -41,10 +37,10 @@ double Stopwatch::together(const Work& work) {
   const int count = calls_of_a_spell(work);
   return median_of([&] {
     ranks_.barrier(host_);
-    const double begin = now();
+    const double begin = seconds_now();
     for (int i = 0; i < count; ++i) work();
     stream_.synchronize();
-    return count / (now() - begin);
+    return count / (seconds_now() - begin);
   });
 }
 
@@ -65,10 +61,10 @@ double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
 }
 
 double Stopwatch::calls_per_second(const Work& work, int calls) {
-  const double spell = spell_of(ranks_), start = now();
+  const double spell = spell_of(ranks_), start = seconds_now();
   int count = 0;
   double passed = 0;
-  for (; passed < spell; passed = now() - start) {
+  for (; passed < spell; passed = seconds_now() - start) {
     for (int i = 0; i < calls; ++i) work();
     stream_.synchronize();
     count += calls;
@@ -79,10 +75,10 @@ double Stopwatch::calls_per_second(const Work& work, int calls) {
 // The same on all ranks.
 int Stopwatch::calls_of_a_spell(const Work& work) {
   stream_.synchronize();
-  const double start = now();
+  const double start = seconds_now();
   work();
   stream_.synchronize();
-  double once[] = {now() - start};
+  double once[] = {seconds_now() - start};
   ranks_.all_reduce(host_, host_tensor(std::span(once)), Reduce::kMax);
   return static_cast<int>(std::clamp(spell_of(ranks_) / once[0], 1.0, 1000.0));
 }

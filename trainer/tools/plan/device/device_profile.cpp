@@ -78,6 +78,9 @@ void json_fields(auto& f, DeviceProfile& profile) {
   f("launch", profile.launch);
   f("units", profile.units);
   f("cores", profile.cores);
+  if (f.has("idle_time_used", profile.idle_time_used < 1)) {
+    f("idle_time_used", profile.idle_time_used);
+  }
   f("rates", rates);
   f("network", profile.network);
   if (f.has("host", profile.host.bandwidth > 0)) f("host", profile.host);
@@ -153,7 +156,8 @@ Device DeviceProfile::device() const {
 double DeviceProfile::pace(double busy) const {
   if (cores == 0) return 1;
   const auto share = [&](double ranks) { return std::min(1.0, cores / ranks); };
-  return share(std::max(busy, 1.0)) / share(network.ranks_per_node);
+  const double most = share(std::max(busy, 1.0)) / share(network.ranks_per_node);
+  return 1 + idle_time_used * (most - 1);
 }
 
 std::string listed_names() {

@@ -54,6 +54,7 @@ struct DeviceProfile {
   double launch = 0;            // seconds of overhead per operation
   int units = 1;                // multiprocessors, for wave quantization
   int cores = 0;                // shared by the ranks of a node; 0: not shared
+  double idle_time_used = 1;    // share of waiting ranks' part of the cores that the others get
   std::array<ProductRate, kNumberFormats> rates;  // by NumberFormat
   Network network;
   // Between the device and pinned host memory. Of a CPU, and of profiles that were written before
