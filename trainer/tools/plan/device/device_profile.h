@@ -41,7 +41,7 @@ struct TimeBand {
   double least = 0, most = 0;
 };
 // Of a profile that was measured: 16 of 18 runs in scripts/speed/RESULTS.md and of experts on CPUs.
-// Ranks that share cores take up to 1.8 times what is predicted (CPU.md).
+// Of ranks that share cores half of the runs lie in it (CPU.md).
 inline constexpr TimeBand kMeasuredBand{0.95, 1.12};
 
 // A device with its memory and links; for a CPU, the resources of one rank.
