@@ -42,9 +42,21 @@ def it_measures_what_the_planner_reads(workshop):
     check(reached["memory_bandwidth"] > 1e8 and reached["launch"] > 0, reached)
     check(reached["name"] == "CPU" and "own_flash" not in float32, reached)
     check(reached["cores"] == os.cpu_count() and not reached["network"]["beside"], reached)
+    check(reached["network"]["between"]["bandwidth"] == 1.25e9, "a link that was not measured", reached)
+    check("lockstep" not in reached["network"] and "idle_time_used" not in reached, reached)
     for numbers in reached["rates"].values():
         check(all(rate > 0 for rate in numbers["streams"].values()), numbers)
         check({"update", "rms_norm", "gelu_backward"} < set(numbers["streams"]), numbers)
+
+
+@fact
+def it_measures_what_ranks_that_share_cores_lose(workshop):
+    ranks = os.cpu_count() + 1
+    workshop.run_ranks(ranks, "doctor", "--calibrate", "machine.json").done()
+    reached = json.loads((workshop / "machine.json").read_text())
+    check(reached["network"]["ranks_per_node"] == ranks, reached)
+    check("lockstep" not in reached["network"], reached)
+    check(0 <= reached.get("idle_time_used", 1) <= 1, reached)
 
 
 @fact

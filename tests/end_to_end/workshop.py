@@ -153,8 +153,8 @@ class Workshop:
 
 
 class Faults:
-    """Commands that file_faults, a library from tests/file_faults, is preloaded into: what is to
-    go wrong below a folder is told by rules, see control.h there."""
+    """Commands that preload file_faults (tests/file_faults), which makes calls on files below a folder
+    fail by rules (control.h there)."""
 
     def __init__(self, workshop, under):
         self.workshop, self.under, self.used = workshop, under, 0

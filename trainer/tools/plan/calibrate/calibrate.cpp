@@ -98,18 +98,20 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   return network;
 }
 
-// Of what was measured at another pace.
-void change_pace(DeviceProfile& profile, double factor) {
+void change_pace(Link& link, double factor) {
+  link.bandwidth *= factor;
+  link.latency /= factor;
+}
+
+// Of what was measured: links that this world does not have stay as listed.
+void change_pace(DeviceProfile& profile, double factor, int ranks) {
   profile.memory_bandwidth *= factor;
   profile.launch /= factor;
   for (ProductRate& rate : profile.rates) rate.peak *= factor;
   Network& network = profile.network;
-  for (Link* link :
-       {&network.within, &network.between, network.shared ? &*network.shared : nullptr}) {
-    if (!link) continue;
-    link->bandwidth *= factor;
-    link->latency /= factor;
-  }
+  if (network.ranks_per_node > 1) change_pace(network.within, factor);
+  if (network.ranks_per_node < ranks) change_pace(network.between, factor);
+  if (network.shared) change_pace(*network.shared, factor);
 }
 
 }  // namespace
@@ -146,7 +148,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   compute.fill(profile);
   sample_waiting();
   if (waiting) waiting->fill(profile);
-  change_pace(profile, pace.mean_over_first());
+  change_pace(profile, pace.mean_over_first(), world.size());
   return profile;
 }
 
