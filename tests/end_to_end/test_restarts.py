@@ -136,6 +136,9 @@ def a_killed_supervisor_takes_its_ranks_with_it(workshop):
                   run.process.text())
             run.process.send(signal.SIGKILL)
             run.process.wait()
+            for process in run.left() if injected == 1 else ():  # mpirun too, before it has cleaned up
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
             start = time.monotonic()
             while run.left() and time.monotonic() - start < 20 * PATIENCE:
                 time.sleep(0.01)

@@ -135,7 +135,7 @@ Supervisor::Outcome Supervisor::run_once(const WorldFit& fit,
   Outcome outcome = follow(running);
   follower.look();
   hosts_->end_everywhere(mark);
-  sweep_session(launcher.id());
+  sweep_sessions();
   sweep_segments();
   outcome.seconds = seconds_now() - running.launched;
   record_recovery(running);

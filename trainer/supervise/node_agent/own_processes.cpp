@@ -108,13 +108,25 @@ int sweep_segments() {
   return removed;
 }
 
-void sweep_session(pid_t mpirun) {
+int sweep_sessions() {
+  constexpr std::string_view kBeginning = "pid.";
   const char* const temporary = std::getenv("TMPDIR");
   const fs::path all =
       fs::path(temporary ? temporary : "/tmp") / say("ompi.", own_host_name(), ".", ::getuid());
+  int removed = 0;
   std::error_code why;
-  fs::remove_all(all / say("pid.", mpirun), why);
+  std::vector<fs::path> sessions;
+  for (const auto& entry : fs::directory_iterator(all, why)) sessions.push_back(entry.path());
+  for (const fs::path& session : sessions) {
+    const std::string name = session.filename().string();
+    if (!name.starts_with(kBeginning)) continue;
+    // A zombie has no program, and that of another user's process cannot be read.
+    const fs::path process = fs::path("/proc") / name.substr(kBeginning.size());
+    if (!fs::read_symlink(process / "exe", why).empty()) continue;
+    removed += fs::remove_all(session, why) > 0 ? 1 : 0;
+  }
   fs::remove(all, why);  // as mpirun does; fails if it is not empty
+  return removed;
 }
 
 }  // namespace trireme

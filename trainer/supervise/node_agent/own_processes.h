@@ -22,7 +22,9 @@ std::vector<pid_t> end_processes(const std::string& word, const std::string& als
 // they may belong to a job that is starting. Returns the number removed.
 int sweep_segments();
 
-// Removes the session folder of a killed mpirun from the temporary folder.
-void sweep_session(pid_t mpirun);
+// Removes the session folders of mpiruns that are gone from the temporary folder: one that is
+// killed leaves its own, and if its supervisor was killed before, only the next one removes it.
+// Returns the number removed.
+int sweep_sessions();
 
 }  // namespace trireme

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/host_name.h"
 #include "trainer/supervise/node_agent/own_processes.h"
 
 namespace trireme {
@@ -125,6 +127,32 @@ TEST(own_processes, all_that_carry_the_mark_are_ended) {
   EXPECT_THAT(end_processes(mark), IsEmpty());
   EXPECT_THAT(processes_with(mark), IsEmpty());
   EXPECT_EQ(code_of(shell), 128 + SIGKILL);
+}
+
+// Of an mpirun that is killed after its supervisor was, so that neither cleans up.
+TEST(own_processes, sessions_are_removed_once_their_mpirun_is_gone) {
+  namespace fs = std::filesystem;
+  const fs::path temporary = fs::path(testing::TempDir()) / say("sessions-", ::getpid());
+  const char* const before = std::getenv("TMPDIR");
+  const std::string old = before ? before : "";
+  ::setenv("TMPDIR", temporary.c_str(), 1);
+  const fs::path all = temporary / say("ompi.", own_host_name(), ".", ::getuid());
+  const pid_t killed = ::fork();
+  if (killed == 0) ::_exit(0);
+  siginfo_t exited{};
+  ::waitid(P_PID, static_cast<id_t>(killed), &exited, WEXITED | WNOWAIT);  // it stays a zombie
+  for (const pid_t mpirun : {killed, ::getpid()}) {
+    fs::create_directories(all / say("pid.", mpirun) / "0");
+  }
+  EXPECT_EQ(sweep_sessions(), 1);
+  EXPECT_TRUE(fs::exists(all / say("pid.", ::getpid()) / "0"));
+  EXPECT_FALSE(fs::exists(all / say("pid.", killed)));
+  fs::remove_all(all / say("pid.", ::getpid()));
+  EXPECT_EQ(sweep_sessions(), 0);
+  EXPECT_FALSE(fs::exists(all));
+  ::waitpid(killed, nullptr, 0);
+  fs::remove_all(temporary);
+  before ? ::setenv("TMPDIR", old.c_str(), 1) : ::unsetenv("TMPDIR");
 }
 
 }  // namespace
