@@ -13,6 +13,7 @@ constexpr Device kGpu{Device::Kind::kCuda, 0};
 
 CalibrationSizes small() {
   return {.products = {{16, 16, 16}, {32, 16, 16}, {16, 32, 32}},
+          .grouped = {{2, {16, 16, 16}}, {4, {32, 16, 32}}},
           .attention = {{16, 16}, {16, 32}, {32, 16}},
           .attention_tokens = 32,
           .attention_hidden = 32,
@@ -45,7 +46,8 @@ TEST(CalibrationOnCuda, MeasuresWhatThePlannerReads) {
   EXPECT_GT(profile.launch, 0);
   for (const NumberFormat numbers : {NumberFormat::kFloat32, NumberFormat::kHalf}) {
     const ProductRate& rate = profile.rate(numbers);
-    for (const double found : {rate.peak, rate.product, rate.flash, rate.own_flash}) {
+    for (const double found : {rate.peak, rate.product, rate.flash, rate.own_flash,
+                               rate.matmul(/*is_grouped=*/true).product}) {
       EXPECT_TRUE(std::isfinite(found) && found > 0) << name_of(numbers) << ' ' << found;
     }
     for (const char* op : {"add", "update", "rms_norm", "swiglu_backward", "rope"}) {

@@ -381,11 +381,13 @@ TEST(Profile, ComesBackAsItWasWritten) {
   ProductRate& half = written.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
   half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
   half.streams = {{"swiglu", 0.3}};
+  half.grouped = {.product = 0.4, .half_depth = 6, .half_rows = 7, .half_columns = 8};
   write_profile(path, written);
   const DeviceProfile read = find_profile(path.string());
   EXPECT_EQ(read.name, "mine");
   EXPECT_EQ(read.host.bandwidth, 7);
   EXPECT_EQ(read.idle_time_used, 0.5);
+  EXPECT_EQ(read.rate(NumberFormat::kHalf).grouped.value().half_rows, 7);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
   const StepEstimate waiting = estimate_step(work, read);

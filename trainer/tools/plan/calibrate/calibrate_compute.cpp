@@ -8,6 +8,7 @@
 #include "model/ops/attention.h"
 #include "model/ops/elementwise.h"
 #include "model/ops/gemm.h"
+#include "model/ops/grouped_gemm.h"
 #include "model/tensor/host_mirror.h"
 #include "trainer/engine/matrix_peak.h"
 #include "trainer/tools/plan/estimate/op_time.h"
@@ -119,19 +120,27 @@ class ProductTimes {
 
   void add(const PlannedOp& op, double taken) {
     const double flops = op.flops * wave_slowdown(op, profile_.units);
-    all_.push_back({.seconds = taken,
-                    .known = profile_.launch + op.result_bytes / profile_.memory_bandwidth,
-                    .parts = {flops, flops / op.depth, flops / op.rows, flops / op.columns}});
+    all_.push_back(
+        {.seconds = taken,
+         .known = profile_.launch + op.result_bytes / profile_.memory_bandwidth,
+         .parts = {flops, flops / op.depth, flops * op.groups / op.rows, flops / op.columns}});
     best_ = std::max(best_, op.flops / taken);
   }
-  void fit(ProductRate& rate) const {
+  MatmulEfficiency fit(double peak) const {
     const auto [flat, of_depth, of_rows, of_columns] = least_squares(all_);
     const double each = main_factor(flat, best_);
+    return {.product = 1 / (each * peak),
+            .half_depth = of_depth / each,
+            .half_rows = of_rows / each,
+            .half_columns = of_columns / each};
+  }
+  void fit(ProductRate& rate) const {
+    const MatmulEfficiency fitted = fit(best_);
     rate.peak = best_;
-    rate.product = 1 / (each * best_);
-    rate.half_depth = of_depth / each;
-    rate.half_rows = of_rows / each;
-    rate.half_columns = of_columns / each;
+    rate.product = fitted.product;
+    rate.half_depth = fitted.half_depth;
+    rate.half_rows = fitted.half_rows;
+    rate.half_columns = fitted.half_columns;
   }
 
  private:
@@ -162,6 +171,43 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
             {.transpose_a = true, .accumulate = ops::Accumulate::kAdd});
   }
   times.fit(profile.rates[static_cast<std::size_t>(numbers)]);
+}
+
+// Rows as evenly divided as a router's load balancing makes them.
+void ComputeCalibration::grouped_products(DeviceProfile& profile, NumberFormat numbers) {
+  const DType dtype = stored(numbers);
+  ProductTimes times(profile);
+  for (const auto& [groups, s] : sizes_.grouped) {
+    const Arena::Frame frame(arena_);
+    const Tensor starts = arena_.take({groups + 1}, DType::kI32);
+    const HostMirror mirror(stream_, starts);
+    for (std::int64_t group = 0; group <= groups; ++group) {
+      mirror.host().as<std::int32_t>()[group] = static_cast<std::int32_t>(group * s.rows);
+    }
+    mirror.upload(stream_);
+    stream_.synchronize();
+    const std::int64_t rows = groups * s.rows;
+    const auto measure = [&](const TensorSpecs& specs, const Work& work) {
+      const double taken = seconds(specs, work);
+      times.add(recorded(specs, work).front(), taken);
+    };
+    for (const bool transposed : {true, false}) {
+      const Shape weights =
+          transposed ? Shape{groups * s.columns, s.depth} : Shape{groups * s.depth, s.columns};
+      measure({{{rows, s.columns}, dtype}, {{rows, s.depth}, dtype}, {weights, dtype}},
+              [&](Stream& stream, const auto& t) {
+                ops::grouped_gemm(stream, t[0], t[1], t[2], starts, transposed);
+              });
+    }
+    measure({{{groups * s.depth, s.columns}, DType::kF32},
+             {{rows, s.depth}, dtype},
+             {{rows, s.columns}, dtype}},
+            [&](Stream& stream, const auto& t) {
+              ops::grouped_gemm_weight(stream, t[0], t[1], t[2], starts, ops::Accumulate::kAdd);
+            });
+  }
+  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
+  rate.grouped = times.fit(rate.peak);
 }
 
 // Of matrices that are quantized already: their passes are memory-bound ops.
@@ -261,6 +307,7 @@ void ComputeCalibration::fill(DeviceProfile& profile) {
   memory(profile);
   for (const NumberFormat numbers : {NumberFormat::kFloat32, NumberFormat::kHalf}) {
     products(profile, numbers);
+    grouped_products(profile, numbers);
     attention(profile, numbers);
     streams(profile, numbers);
   }

@@ -41,6 +41,7 @@ class ComputeCalibration {
   void memory(DeviceProfile& profile);
   void streams(DeviceProfile& profile, NumberFormat numbers);
   void products(DeviceProfile& profile, NumberFormat numbers);
+  void grouped_products(DeviceProfile& profile, NumberFormat numbers);
   void products_of_float8(DeviceProfile& profile);
   struct AttentionRate {
     double seconds_per_flop, half_width, half_keys;

@@ -16,6 +16,12 @@ struct CalibrationSizes {
   // Of matmuls: projections of tokens, and weight gradients. Each is measured in the three forms of
   // a linear layer: forward, input gradient, weight gradient.
   std::vector<Product> products;
+  // Of grouped matmuls, with so many rows on average; in the same three forms.
+  struct Grouped {
+    std::int64_t groups;
+    Product each;
+  };
+  std::vector<Grouped> grouped;
   struct Attention {
     std::int64_t width, seq;
   };

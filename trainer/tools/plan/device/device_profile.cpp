@@ -23,6 +23,13 @@ void json_fields(auto& f, Link& link) {
   }
 }
 
+void json_fields(auto& f, MatmulEfficiency& matmul) {
+  f("product", matmul.product);
+  f("half_depth", matmul.half_depth);
+  f("half_rows", matmul.half_rows);
+  f("half_columns", matmul.half_columns);
+}
+
 void json_fields(auto& f, ProductRate& rate) {
   f("peak", rate.peak);
   f("product", rate.product);
@@ -34,6 +41,7 @@ void json_fields(auto& f, ProductRate& rate) {
   f("half_width", rate.half_width);
   f("half_keys", rate.half_keys);
   f("streams", rate.streams);
+  if (f.has("grouped", rate.grouped.has_value())) f.nullable("grouped", rate.grouped);
 }
 
 void json_fields(auto& f, Network& network) {
@@ -114,6 +122,7 @@ void check(const DeviceProfile& profile, const std::string& from) {
   for (const ProductRate& rate : profile.rates) {
     if (rate.peak <= 0) continue;
     positive("product", rate.product);
+    if (rate.grouped) positive("grouped.product", rate.grouped->product);
     positive("flash", rate.flash);
     for (const auto& [name, reached] : rate.streams) positive(name.c_str(), reached);
   }

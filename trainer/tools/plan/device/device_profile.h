@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,22 +19,35 @@ constexpr int kNumberFormats = 5;
 const char* name_of(NumberFormat numbers);    // "float32", "half", "float8", "mxfp8", "nvfp4"
 NumberFormat format_of(std::size_t element);  // of operands with so many bytes per element
 
+// How fast matmuls are; see ProductRate.
+struct MatmulEfficiency {
+  double product = 0;                      // fraction of the peak that large ones reach
+  double half_depth = 0;                   // depth at which half of that is reached
+  double half_rows = 0, half_columns = 0;  // the same of other extents; measured devices only
+};
+
 // Efficiency of a device in one number format. A matmul of rows x columns x depth takes
 // 2 rows columns depth / (peak * product) seconds, times 1 + half_depth / depth, with the output
 // rounded up to whole waves of tiles over the device's units.
 struct ProductRate {
-  double peak = 0;        // dense FLOP/s by the vendor; 0: not supported
-  double product = 0;     // fraction of the peak that large matmuls reach
-  double half_depth = 0;  // depth at which half of that is reached
-  double flash = 0;       // fraction of the peak that fused attention reaches on causal FLOPs
-  double own_flash = 0;   // the same of our own kernels (kOwnAttention); 0: `flash`
+  double peak = 0;     // dense FLOP/s by the vendor; 0: not supported
+  double product = 0;  // as in MatmulEfficiency, of one matmul
+  double half_depth = 0;
+  double flash = 0;      // fraction of the peak that fused attention reaches on causal FLOPs
+  double own_flash = 0;  // the same of our own kernels (kOwnAttention); 0: `flash`
 
   // Measured devices only: a matmul's factor also includes half_rows / rows and half_columns /
   // columns, and attention's half_width / head_dim and half_keys / keys.
   double half_rows = 0, half_columns = 0;
   double half_width = 0, half_keys = 0;
+  std::optional<MatmulEfficiency> grouped = {};  // of grouped matmuls, if measured
   // Fraction of the memory bandwidth by PlannedOp::name; others use `streamed`.
   std::map<std::string, double> streams = {};
+
+  MatmulEfficiency matmul(bool is_grouped) const {
+    return is_grouped && grouped ? *grouped
+                                 : MatmulEfficiency{product, half_depth, half_rows, half_columns};
+  }
 };
 
 // The time of nine steps in ten over what is predicted; 0: unknown.

@@ -44,12 +44,17 @@ double wave_slowdown(const PlannedOp& op, int units) {
 
 namespace {
 
+bool is_grouped(const PlannedOp& op) {
+  return op.kind == PlannedOp::Kind::kMatmul && op.name == std::string_view(ops::kGroupedProduct);
+}
+
 double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
   const ProductRate& rate = device.matmul_rate(op.element);
-  const double ideal = op.flops / (rate.peak * rate.product);
+  const MatmulEfficiency reached = rate.matmul(is_grouped(op));
+  const double ideal = op.flops / (rate.peak * reached.product);
   return ideal *
-         (1 + rate.half_depth / op.depth + rate.half_rows * op.groups / op.rows +
-          rate.half_columns / op.columns) *
+         (1 + reached.half_depth / op.depth + reached.half_rows * op.groups / op.rows +
+          reached.half_columns / op.columns) *
          wave_slowdown(op, device.units);
 }
 
@@ -100,11 +105,9 @@ MessageTime data_message(const PlannedOp& message, const Workload& work, const N
 
 // By which an op takes longer on the busiest of the ranks that divide the experts.
 double imbalance(const PlannedOp& op, const Workload& work) {
-  const bool is_product =
-      op.kind == PlannedOp::Kind::kMatmul && op.name == std::string_view(ops::kGroupedProduct);
   const bool is_exchange =
       op.kind == PlannedOp::Kind::kMessage && op.collective == Collective::kAllToAll;
-  return work.mesh.expert > 1 && (is_product || is_exchange) ? work.expert_imbalance : 1;
+  return work.mesh.expert > 1 && (is_grouped(op) || is_exchange) ? work.expert_imbalance : 1;
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ double LayoutBounds::seconds_by_flops(const RunConfig& family) const {
   const double again = family.activation_checkpoint.mode == Recompute::kFull ? 4.0 / 3 : 1;
   double matmul = 0, attention = 0;
   for (const ProductRate& rate : profile_.rates) {
-    matmul = std::max(matmul, rate.peak * rate.product);
+    for (const bool is_grouped : {false, true}) {
+      matmul = std::max(matmul, rate.peak * rate.matmul(is_grouped).product);
+    }
     attention = std::max(attention, rate.peak * std::max(rate.flash, rate.own_flash));
   }
   const double seconds =
