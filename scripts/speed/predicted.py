@@ -51,9 +51,9 @@ measures the throughput of the trainer's operations on this machine with as many
 has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are means of
 the steps of `trireme train` in {seconds} seconds, {fewest} steps at least, after the first {warm_up}. Nothing is
 fitted to these runs. A virtual machine's speed changes from second to second: calibrations and runs take turns of a
-fraction of a second with a reference run ("{reference}"), and predictions are multiplied by what its steps took
-in turn with the run over what they took in turn with the calibration, of which there is one for {calibrated_for}
-configurations.
+fraction of a second with a reference run ("{reference}", in the run's dtype), and predictions are multiplied by what
+its steps took in turn with the run over what they took in turn with the calibration, of which there is one for
+{calibrated_for} configurations.
 """
 DRAWN = """
 The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
@@ -112,7 +112,8 @@ CASES = [
 ]
 
 
-REFERENCE = case("GPT 5M", 256, 4, 4)
+# One of each dtype: a core's matrix unit, which multiplies in bfloat16, has a speed of its own.
+REFERENCES = {dtype: case("GPT 5M", 256, 4, 4, dtype=dtype) for dtype in ("float32", "bfloat16")}
 
 
 def config(what, steps):
@@ -190,8 +191,17 @@ class Machine:
 
     def __init__(self, program, folder, seconds):
         self.program, self.folder, self.seconds = program, folder, seconds
-        self.reference = self.training(REFERENCE, "reference")
+        self.references = {}
         self.profiles, self.calibrations = {}, itertools.count(1)
+
+    def __enter__(self):
+        for dtype, what in REFERENCES.items():
+            self.references[dtype] = self.training(what, f"reference-{dtype}")
+        return self
+
+    def __exit__(self, *error):
+        for reference in self.references.values():
+            reference.__exit__(*error)
 
     def training(self, what, name):
         folder = self.folder / name
@@ -203,14 +213,14 @@ class Machine:
         return Training(command, self.program, what["ranks"], folder, WARM_UP)
 
     def calibrate(self, ranks):
-        """Its profile's name, and the reference's seconds per step meanwhile."""
+        """Its profile's name, and each reference's seconds per step meanwhile."""
         name = f"{ranks}-{next(self.calibrations)}.json"
         command = on_ranks(ranks, [self.program, "doctor", "--calibrate", name])
         with InTurns(command, self.program, ranks, self.folder) as calibration:
-            marks = take_turns(calibration, self.reference, lambda: False)
+            marks = take_turns(calibration, self.references.values(), lambda: False)
             if calibration.process.returncode != 0:
                 calibration.fail()
-        return name, seconds_per_step(marks)
+        return name, {dtype: seconds_per_step(marks, 2 + i) for i, dtype in enumerate(self.references)}
 
     def profile(self, ranks):
         name, seconds, used = self.profiles.get(ranks, (None, None, CALIBRATED_FOR))
@@ -220,7 +230,7 @@ class Machine:
         return name, seconds
 
     def measure(self, what):
-        """(seconds per step, profile, seconds of the reference's step over those at calibration)."""
+        """(seconds per step, profile, seconds of the step of its dtype's reference over those at calibration)."""
         profile, at_calibration = self.profile(what["ranks"])
         with self.training(what, "run") as run:
             begin = run.progress()[0], run.seconds
@@ -228,11 +238,11 @@ class Machine:
             def is_over():
                 return run.seconds - begin[1] > self.seconds and run.steps() - begin[0] >= FEWEST_STEPS
 
-            marks = take_turns(run, self.reference, is_over, run.progress)
+            marks = take_turns(run, [self.references[what["dtype"]]], is_over, run.progress)
             if not run.is_running():
                 run.fail()
         seconds, steps = in_reference_steps(marks)
-        return seconds, profile, seconds / steps / at_calibration
+        return seconds, profile, seconds / steps / at_calibration[what["dtype"]]
 
 
 def percentile(values, share):
@@ -274,8 +284,7 @@ def compare(options, folder):
         for what in cases(options, folder):
             if str(what) not in known:
                 if not machine:
-                    machine = Machine(options.trireme, folder, seconds_of(options))
-                    stack.enter_context(machine.reference)
+                    machine = stack.enter_context(Machine(options.trireme, folder, seconds_of(options)))
                 known[str(what)] = machine.measure(what)
                 kept.write_text(json.dumps(known, indent=1))
             took, profile, slower = known[str(what)]
@@ -287,7 +296,7 @@ def main():
     options = arguments()
     options.trireme = str(pathlib.Path(options.trireme).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    reference = f"{REFERENCE['model']}, {REFERENCE['micro']} x {REFERENCE['seq']}"
+    reference = "{model}, {micro} x {seq}".format(**REFERENCES["float32"])
     lines = [HEAD.format(warm_up=WARM_UP, reference=reference, seconds=seconds_of(options), fewest=FEWEST_STEPS,
                          calibrated_for=CALIBRATED_FOR)]  # fmt: skip
     if options.draw:

@@ -117,13 +117,14 @@ class Training(InTurns):
         return self.steps(), self.seconds_at(self.metrics.stat().st_mtime)
 
 
-def take_turns(program, reference, is_over, progress=lambda: None):
-    """Returns (seconds of the program, its progress, that of the reference) before each of its turns, and at the end."""
+def take_turns(program, references, is_over, progress=lambda: None):
+    """Returns (seconds of the program, its progress, that of each reference) before each of its turns, and at the end."""
     marks = []
 
     def mark():
-        reference.run(OTHERS)
-        marks.append((program.seconds, progress(), reference.progress()))
+        for reference in references:
+            reference.run(OTHERS)
+        marks.append((program.seconds, progress(), *(reference.progress() for reference in references)))
 
     mark()
     while program.is_running() and not is_over():
@@ -133,7 +134,7 @@ def take_turns(program, reference, is_over, progress=lambda: None):
 
 
 def seconds_per_step(marks, which=2):
-    """Of the reference, or with 1 of the program, over all marks."""
+    """Of the first reference, with 3 of the second, or with 1 of the program, over all marks."""
     (first, begin), (last, end) = marks[0][which], marks[-1][which]
     return (end - begin) / (last - first)
 

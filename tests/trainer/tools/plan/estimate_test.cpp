@@ -247,6 +247,23 @@ TEST(Estimate, TheBusiestRankOfExpertsTakesLongerForTheirRowsAlone) {
   EXPECT_NEAR(seconds_of_exchange(busy) / seconds_of_exchange(even), 1.5, 0.05);
 }
 
+TEST(Estimate, GroupedMatmulsHaveAnEfficiencyOfTheirOwnIfItWasMeasured) {
+  DeviceProfile measured = find_profile("H100");
+  ProductRate& half = measured.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
+  Workload work = of({.data_shard = 8}, 4);
+  const double dense = estimate_step(work, measured).parts.products;
+  work.spec.model.num_experts = 16;
+  work.spec.model.num_experts_per_tok = 2;
+  work.spec.model.moe_intermediate_size = 4096;
+  const double sparse = estimate_step(work, measured).parts.products;
+  half.grouped = half.matmul(/*is_grouped=*/false);
+  EXPECT_EQ(estimate_step(work, measured).parts.products, sparse);
+  half.grouped->product /= 2;
+  EXPECT_GT(estimate_step(work, measured).parts.products, 1.2 * sparse);
+  work.spec.model.num_experts = work.spec.model.num_experts_per_tok = 0;
+  EXPECT_EQ(estimate_step(work, measured).parts.products, dense);
+}
+
 double of_host(const StepEstimate& step) {
   for (const AxisTraffic& axis : step.traffic) {
     if (axis.axis == "host") return axis.bytes;
@@ -387,6 +404,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.name, "mine");
   EXPECT_EQ(read.host.bandwidth, 7);
   EXPECT_EQ(read.idle_time_used, 0.5);
+  EXPECT_EQ(read.band.least, kSharedCoresBand.least);
   EXPECT_EQ(read.rate(NumberFormat::kHalf).grouped.value().half_rows, 7);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
@@ -403,6 +421,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   write_profile(path, gb300);
   const DeviceProfile again = read_profile(path);
   EXPECT_TRUE(again.network.even && again.network.pairwise);
+  EXPECT_EQ(again.band.least, kMeasuredBand.least);
   EXPECT_EQ(again.rate(NumberFormat::kNvfp4).peak, 15e15);
   EXPECT_EQ(again.network.ranks_of_host(), 4);
   EXPECT_EQ(read.network.ranks_of_host(), read.network.ranks_per_node);

@@ -16,6 +16,7 @@ TEST(MachinePace, IsTheMeanOfWhatWasNotInterrupted) {
 
 TEST(MachinePace, CountsMatmulsOfTheCpuAlone) {
   EXPECT_GT(MachinePace{Device{}}.sample(1e-3), 1);
+  EXPECT_GT((MachinePace{Device{}, DType::kBf16}.sample(1e-3)), 1);
   EXPECT_EQ(MachinePace{imagined_gpu()}.sample(1e-3), 1);
 }
 

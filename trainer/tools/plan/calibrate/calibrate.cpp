@@ -103,11 +103,18 @@ void change_pace(Link& link, double factor) {
   link.latency /= factor;
 }
 
-// Of what was measured: links that this world does not have stay as listed.
-void change_pace(DeviceProfile& profile, double factor, int ranks) {
+// Of what was measured: links that this world does not have stay as listed. Of matmuls in
+// NumberFormat::kHalf by `half_factor`; attention computes in float32 too.
+void change_pace(DeviceProfile& profile, double factor, double half_factor, int ranks) {
   profile.memory_bandwidth *= factor;
   profile.launch /= factor;
-  for (ProductRate& rate : profile.rates) rate.peak *= factor;
+  for (ProductRate& rate : profile.rates) {
+    const bool is_half = &rate == &profile.rate(NumberFormat::kHalf);
+    const double of_peak = is_half ? half_factor : factor;
+    rate.peak *= of_peak;
+    rate.flash *= factor / of_peak;
+    rate.own_flash *= factor / of_peak;
+  }
   Network& network = profile.network;
   if (network.ranks_per_node > 1) change_pace(network.within, factor);
   if (network.ranks_per_node < ranks) change_pace(network.between, factor);
@@ -121,7 +128,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   const std::unique_ptr<Communicator> node =
       world.split("calibration of a node", ranks_of_node(world));
   const bool on_cuda = device.is_cuda();
-  MachinePace pace(device);
+  MachinePace pace(device), half_pace(device, DType::kBf16);
   std::optional<WaitingRanks> waiting;
   if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace);
   const auto sample_waiting = [&] {
@@ -144,11 +151,11 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
     profile.units = properties.multiprocessors;
   }
   sample_waiting();
-  ComputeCalibration compute(*all, device, pace, sizes);
+  ComputeCalibration compute(*all, device, pace, half_pace, sizes);
   compute.fill(profile);
   sample_waiting();
   if (waiting) waiting->fill(profile);
-  change_pace(profile, pace.mean_over_first(), world.size());
+  change_pace(profile, pace.mean_over_first(), half_pace.mean_over_first(), world.size());
   return profile;
 }
 

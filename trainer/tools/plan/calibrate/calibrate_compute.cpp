@@ -78,9 +78,17 @@ class ComputeCalibration::TensorRotation {
   std::size_t turn_ = 0;
 };
 
-double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work) {
+double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work, Stopwatch& by,
+                                   Stopwatch& other) {
   TensorRotation rotation(stream_, arena_, specs, sizes_.spread, sizes_.numbers_below);
-  return stopwatch_.alone([&] { work(stream_, rotation.next()); });
+  other.sample_pace();
+  return by.alone([&] { work(stream_, rotation.next()); });
+}
+
+double ComputeCalibration::matmul_seconds(NumberFormat numbers, const TensorSpecs& specs,
+                                          const Work& work) {
+  return numbers == NumberFormat::kHalf ? seconds(specs, work, half_stopwatch_, stopwatch_)
+                                        : seconds(specs, work);
 }
 
 std::vector<PlannedOp> ComputeCalibration::recorded(const TensorSpecs& specs, const Work& work) {
@@ -160,7 +168,7 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
     const Work work = [&](Stream& stream, const auto& t) {
       ops::gemm(stream, t[0], t[1], t[2], how);
     };
-    const double taken = seconds(specs, work);
+    const double taken = matmul_seconds(numbers, specs, work);
     times.add(recorded(specs, work).front(), taken);
   };
   for (const CalibrationSizes::Product& s : sizes_.products) {
@@ -188,7 +196,7 @@ void ComputeCalibration::grouped_products(DeviceProfile& profile, NumberFormat n
     stream_.synchronize();
     const std::int64_t rows = groups * s.rows;
     const auto measure = [&](const TensorSpecs& specs, const Work& work) {
-      const double taken = seconds(specs, work);
+      const double taken = matmul_seconds(numbers, specs, work);
       times.add(recorded(specs, work).front(), taken);
     };
     for (const bool transposed : {true, false}) {

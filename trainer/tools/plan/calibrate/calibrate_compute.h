@@ -16,13 +16,15 @@ namespace trireme {
 // Each call uses other tensors than the last, so that the caches are as cold as in a step.
 class ComputeCalibration {
  public:
-  // `ranks`, `pace` and `sizes` outlive it.
-  ComputeCalibration(Communicator& ranks, Device device, MachinePace& pace,
+  // All but the device outlive it. `half_pace`: of matmuls in bfloat16, to which those of
+  // NumberFormat::kHalf are relative; all else is to `pace`.
+  ComputeCalibration(Communicator& ranks, Device device, MachinePace& pace, MachinePace& half_pace,
                      const CalibrationSizes& sizes)
       : sizes_(sizes),
         stream_(device),
         arena_(sizes.arena, device),
-        stopwatch_(ranks, stream_, pace) {}
+        stopwatch_(ranks, stream_, pace),
+        half_stopwatch_(ranks, stream_, half_pace) {}
 
   // Sets memory bandwidth, launch time and rates of the profile, whose `units` are set. Collective.
   void fill(DeviceProfile& profile);
@@ -34,7 +36,12 @@ class ComputeCalibration {
   class StreamRates;
   using Work = std::function<void(Stream&, const std::vector<Tensor>&)>;
   // Seconds of a call of `work`, which rotates over copies of the tensors that exceed the cache.
-  double seconds(const TensorSpecs& specs, const Work& work);
+  double seconds(const TensorSpecs& specs, const Work& work) {
+    return seconds(specs, work, stopwatch_, half_stopwatch_);
+  }
+  // The same by `by`; the pace of the other is sampled too, so that both know that of all the time.
+  double seconds(const TensorSpecs& specs, const Work& work, Stopwatch& by, Stopwatch& other);
+  double matmul_seconds(NumberFormat numbers, const TensorSpecs& specs, const Work& work);
   // The ops of a call, as the planner knows them.
   std::vector<PlannedOp> recorded(const TensorSpecs& specs, const Work& work);
 
@@ -52,7 +59,7 @@ class ComputeCalibration {
   const CalibrationSizes& sizes_;
   Stream stream_;
   Arena arena_;
-  Stopwatch stopwatch_;
+  Stopwatch stopwatch_, half_stopwatch_;
 };
 
 }  // namespace trireme

@@ -13,7 +13,8 @@ constexpr double kInterrupted = 0.5;
 
 }  // namespace
 
-MachinePace::MachinePace(Device device) : changes_(!device.is_cuda()), product_(kSide) {}
+MachinePace::MachinePace(Device device, DType dtype)
+    : changes_(!device.is_cuda()), product_(kSide, dtype) {}
 
 double MachinePace::sample(double seconds) {
   if (!changes_) return 1;

@@ -7,11 +7,12 @@ namespace trireme {
 
 // Speed of a machine whose speed changes, such as virtual cores that share theirs with others, as
 // that of a matmul. What is measured relative to samples around it belongs together, whenever it
-// was measured.
+// was measured. One in bfloat16 tells more of products in it: the matrix unit of a core that is
+// shared with another machine is sometimes twice as fast, and all else is not.
 class MachinePace {
  public:
   // The pace of a GPU is always 1.
-  explicit MachinePace(Device device);
+  explicit MachinePace(Device device, DType dtype = DType::kF32);
 
   // Matmuls per second of this thread, repeated for so many seconds.
   double sample(double seconds);

@@ -44,6 +44,12 @@ double Stopwatch::together(const Work& work) {
   });
 }
 
+void Stopwatch::sample_pace() {
+  double rate[] = {pace_.sample(spell_of(ranks_) / 2)};
+  ranks_.all_reduce(host_, host_tensor(std::span(rate)), Reduce::kSum);
+  pace_.add(rate[0] / ranks_.size());
+}
+
 // Seconds of a call by samples of this rank's calls per second. Between samples the pace's.
 double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
   const double spell = spell_of(ranks_) / 2;

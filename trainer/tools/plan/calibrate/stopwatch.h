@@ -23,6 +23,8 @@ class Stopwatch {
   double alone(const Work& work);
   // Seconds of a call of collective work, repeated equally often on every rank.
   double together(const Work& work);
+  // Adds a sample of the pace. Collective.
+  void sample_pace();
 
  private:
   double median_of(const std::function<double()>& calls_per_second);

@@ -196,6 +196,7 @@ DeviceProfile read_profile(const std::filesystem::path& path) {
   try {
     auto profile = read_json<DeviceProfile, ConfigError>(read_text(path), path.string());
     check(profile, path.string());
+    if (profile.shares_cores()) profile.band = kSharedCoresBand;
     return profile;
   } catch (const EnvironmentError& error) {
     throw ConfigError(error.what());
