@@ -49,7 +49,7 @@ void spin_briefly(char** words) {
 }
 
 // Each step allocates again what the last one freed, oneDNN's packed operands for example. If the
-// memory was returned meanwhile, page faults take 4 % of a step of a bfloat16 MoE model.
+// memory was returned meanwhile, page faults take up to 4 % of a step of a bfloat16 MoE model.
 void keep_freed_memory() {
   constexpr int kMostOfHeap = 32 << 20;  // the most that glibc accepts; larger blocks are mapped
   ::mallopt(M_MMAP_THRESHOLD, kMostOfHeap);

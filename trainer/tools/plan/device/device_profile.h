@@ -56,7 +56,7 @@ struct TimeBand {
 };
 // Of a profile that was measured: 16 of 18 runs in scripts/speed/RESULTS.md and of experts on CPUs.
 inline constexpr TimeBand kMeasuredBand{0.95, 1.12};
-// The same of ranks that share cores: 17 of 20 such runs of a draw, whose errors showed it.
+// The same of ranks that share cores: 18 of 20 such runs in CPU.md, which it was chosen from.
 inline constexpr TimeBand kSharedCoresBand{0.86, 1.15};
 
 // A device with its memory and links; for a CPU, the resources of one rank.
