@@ -32,7 +32,7 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
     require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",
             name_of(how.bias.dtype), " for ", n, " columns of ", name_of(a.dtype));
   }
-  if (a.count() > 0) record_matmul(stream, c, k, size_of(a.dtype), how.accumulate);
+  if (a.count() > 0) record_matmul(stream, c, k, size_of(a.dtype), how.accumulate, how.transpose_a);
   TRIREME_DISPATCH(stream, gemm(stream, c, a, b, how));
 }
 
@@ -62,7 +62,7 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
             "gemm_float8: a bias goes into bfloat16 that is replaced");
     require_count("gemm_float8: bias", bias, n, DType::kBf16);
   }
-  record_matmul(stream, c, k, /*element=*/1, accumulate);
+  record_matmul(stream, c, k, /*element=*/1, accumulate, /*transpose_a=*/false);
   const Arena::Frame frame(scratch);
   const auto room_for = [&](std::int64_t rows) {
     return stream.on_cuda() ? Tensor{} : scratch.take({rows, k}, DType::kBf16);

@@ -21,7 +21,7 @@ std::int64_t groups_of(const char* what, const Tensor& starts) {
 
 // One product of all groups.
 void record_groups(const Stream& stream, const Tensor& c, std::int64_t matrices, double depth,
-                   std::size_t element, std::int64_t read, int result_passes) {
+                   std::size_t element, std::int64_t read, int result_passes, bool transpose_a) {
   if (stream.executes()) return;
   const auto rows = static_cast<double>(c.rows()), columns = static_cast<double>(c.width());
   stream.record({.kind = PlannedOp::Kind::kMatmul,
@@ -31,6 +31,7 @@ void record_groups(const Stream& stream, const Tensor& c, std::int64_t matrices,
                  .columns = columns,
                  .depth = depth,
                  .groups = static_cast<double>(matrices),
+                 .transpose_a = transpose_a,
                  .flops = 2 * rows * columns * depth,
                  .bytes = static_cast<double>(read) * static_cast<double>(element),
                  .result_bytes = static_cast<double>(c.bytes()) * result_passes});
@@ -51,7 +52,7 @@ void grouped_gemm(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor starts, b
   require(b.width() == (transpose_b ? k : n), "grouped_gemm: b ", b.shape,
           transpose_b ? " transposed" : "", " does not follow a ", a.shape, " into c ", c.shape);
   record_groups(stream, c, matrices, static_cast<double>(k), size_of(a.dtype),
-                a.count() + b.count(), 1);
+                a.count() + b.count(), 1, /*transpose_a=*/false);
   TRIREME_DISPATCH(stream, grouped_gemm(stream, c, a, b, starts, transpose_b));
 }
 
@@ -68,7 +69,7 @@ void grouped_gemm_weight(Stream& stream, Tensor c, Tensor a, Tensor b, Tensor st
   require_count("grouped_gemm_weight: b", b, a.rows() * n, a.dtype);
   const double depth = static_cast<double>(a.rows()) / static_cast<double>(matrices);
   record_groups(stream, c, matrices, depth, size_of(a.dtype), a.count() + b.count(),
-                accumulate == Accumulate::kAdd ? 2 : 1);
+                accumulate == Accumulate::kAdd ? 2 : 1, /*transpose_a=*/true);
   TRIREME_DISPATCH(stream, grouped_gemm_weight(stream, c, a, b, starts, accumulate));
 }
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares step times predicted by `trireme plan` for this machine's cores with measured ones.
 
-    predicted.py --trireme PROGRAM [--quick] [--only TEXT | --draw COUNT] [--write FILE] [--keep FOLDER]
+    predicted.py --trireme PROGRAM --pace PROGRAM [--quick] [--only TEXT | --draw COUNT] [--write FILE] [--keep FOLDER]
 
 Called by `scripts/bench --predicted`. `trireme doctor --calibrate` measures the machine for each number
-of ranks, with all ranks at work; then every configuration is planned with that profile and trained. A reference
-model is trained in turn with both (turns.py): the ratio of its steps is that of the machine's speed.
+of ranks, with all ranks at work; then every configuration is planned with that profile and trained. Matmuls of each
+dtype take turns with both (turns.py, pace.cpp): the ratio of their speeds is that of the machine's.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import tempfile
 
 from compare import make_tokens, processor
 from drawn_cases import draw
-from turns import InTurns, Training, in_reference_steps, seconds_per_step, take_turns
+from turns import InTurns, Pace, Training, seconds_per_step, take_turns
 
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
@@ -51,9 +51,9 @@ measures the throughput of the trainer's operations on this machine with as many
 has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are means of
 the steps of `trireme train` in {seconds} seconds, {fewest} steps at least, after the first {warm_up}. Nothing is
 fitted to these runs. A virtual machine's speed changes from second to second: calibrations and runs take turns of a
-fraction of a second with a reference run ("{reference}", in the run's dtype), and predictions are multiplied by what
-its steps took in turn with the run over what they took in turn with the calibration, of which there is one for
-{calibrated_for} configurations.
+fraction of a second with products of small matrices in float32 and in bfloat16 (a core's matrix unit has a speed
+of its own), and the profile is changed by their speeds in turn with the run over those in turn with the
+calibration, of which there is one for {calibrated_for} configurations.
 """
 DRAWN = """
 The {count} configurations were drawn by lot before any was run (`scripts/speed/drawn_cases.py`, seed {seed}).
@@ -112,8 +112,7 @@ CASES = [
 ]
 
 
-# One of each dtype: a core's matrix unit, which multiplies in bfloat16, has a speed of its own.
-REFERENCES = {dtype: case("GPT 5M", 256, 4, 4, dtype=dtype) for dtype in ("float32", "bfloat16")}
+DTYPES = "float32", "bfloat16"
 
 
 def config(what, steps):
@@ -179,6 +178,27 @@ def plan(program, what, folder, *options):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+def at_pace(profile, paces, folder):
+    """The name of the profile of a machine that is so many times as fast, as the calibration's change_pace()."""
+    changed = json.loads((folder / profile).read_text())
+    in_general, of_half = (paces[dtype] for dtype in DTYPES)
+    network = changed["network"]
+    links = [network[name] for name in ("within", "between", "shared") if name in network]
+    for measured in changed, *links:
+        for key in ("memory_bandwidth", "bandwidth"):
+            if key in measured:
+                measured[key] *= in_general
+        for key in ("launch", "latency"):
+            if key in measured:
+                measured[key] /= in_general
+    for name, rate in changed["rates"].items():
+        of_peak = of_half if name == "half" else in_general
+        rate["peak"] *= of_peak
+        rate["flash"] *= in_general / of_peak
+    (folder / "at_pace.json").write_text(json.dumps(changed))
+    return "at_pace.json"
+
+
 def predicted(program, what, profile, folder):
     done = plan(program, what, folder, "--gpu", profile)
     if done.returncode != 0:
@@ -189,22 +209,24 @@ def predicted(program, what, profile, folder):
 class Machine:
     """Its newest profiles by number of ranks."""
 
-    def __init__(self, program, folder, seconds):
-        self.program, self.folder, self.seconds = program, folder, seconds
-        self.references = {}
+    def __init__(self, options, folder):
+        self.program, self.pace_program, self.folder = options.trireme, options.pace, folder
+        self.seconds = seconds_of(options)
+        self.paces, self.stack = {}, None
         self.profiles, self.calibrations = {}, itertools.count(1)
 
     def __enter__(self):
-        for dtype, what in REFERENCES.items():
-            self.references[dtype] = self.training(what, f"reference-{dtype}")
+        with contextlib.ExitStack() as stack:
+            for dtype in DTYPES:
+                self.paces[dtype] = stack.enter_context(Pace(self.pace_program, dtype, self.folder))
+            self.stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error):
-        for reference in self.references.values():
-            reference.__exit__(*error)
+    def __exit__(self, *unused):
+        self.stack.close()
 
-    def training(self, what, name):
-        folder = self.folder / name
+    def training(self, what):
+        folder = self.folder / "run"
         folder.mkdir(exist_ok=True)
         for tokens in self.folder.glob("tokens.*"):
             shutil.copy(tokens, folder)
@@ -213,14 +235,17 @@ class Machine:
         return Training(command, self.program, what["ranks"], folder, WARM_UP)
 
     def calibrate(self, ranks):
-        """Its profile's name, and each reference's seconds per step meanwhile."""
+        """Its profile's name, and the seconds of a product of each dtype meanwhile."""
         name = f"{ranks}-{next(self.calibrations)}.json"
         command = on_ranks(ranks, [self.program, "doctor", "--calibrate", name])
         with InTurns(command, self.program, ranks, self.folder) as calibration:
-            marks = take_turns(calibration, self.references.values(), lambda: False)
+            marks = take_turns(calibration, self.paces.values(), lambda: False)
             if calibration.process.returncode != 0:
                 calibration.fail()
-        return name, {dtype: seconds_per_step(marks, 2 + i) for i, dtype in enumerate(self.references)}
+        return name, self.seconds_of_products(marks)
+
+    def seconds_of_products(self, marks):
+        return {dtype: seconds_per_step(marks, 1 + i) for i, dtype in enumerate(self.paces)}
 
     def profile(self, ranks):
         name, seconds, used = self.profiles.get(ranks, (None, None, CALIBRATED_FOR))
@@ -230,19 +255,20 @@ class Machine:
         return name, seconds
 
     def measure(self, what):
-        """(seconds per step, profile, seconds of the step of its dtype's reference over those at calibration)."""
+        """(seconds per step, profile, the speeds of each dtype's products over those at calibration)."""
         profile, at_calibration = self.profile(what["ranks"])
-        with self.training(what, "run") as run:
+        with self.training(what) as run:
             begin = run.progress()[0], run.seconds
 
             def is_over():
                 return run.seconds - begin[1] > self.seconds and run.steps() - begin[0] >= FEWEST_STEPS
 
-            marks = take_turns(run, [self.references[what["dtype"]]], is_over, run.progress)
+            marks = take_turns(run, self.paces.values(), is_over, run.progress)
             if not run.is_running():
                 run.fail()
-        seconds, steps = in_reference_steps(marks)
-        return seconds, profile, seconds / steps / at_calibration[what["dtype"]]
+        in_the_run = self.seconds_of_products(marks)
+        paces = {dtype: seconds / in_the_run[dtype] for dtype, seconds in at_calibration.items()}
+        return seconds_per_step(marks), profile, paces
 
 
 def percentile(values, share):
@@ -252,6 +278,7 @@ def percentile(values, share):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trireme", required=True)
+    parser.add_argument("--pace", required=True, help="pace.cpp, compiled")
     parser.add_argument("--quick", action="store_true", help="shorter runs")
     parser.add_argument("--only", default="", help="only configurations whose row contains this text")
     parser.add_argument("--draw", type=int, help="so many configurations drawn by lot instead")
@@ -275,7 +302,7 @@ def cases(options, folder):
 
 
 def compare(options, folder):
-    """Yields (what, predicted step, seconds predicted at the machine's speed in the run, measured seconds)."""
+    """Yields (what, predicted step at the machine's speed in the run, measured seconds)."""
     kept = folder / "measured.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     make_tokens(options, folder)
@@ -284,20 +311,19 @@ def compare(options, folder):
         for what in cases(options, folder):
             if str(what) not in known:
                 if not machine:
-                    machine = stack.enter_context(Machine(options.trireme, folder, seconds_of(options)))
+                    machine = stack.enter_context(Machine(options, folder))
                 known[str(what)] = machine.measure(what)
                 kept.write_text(json.dumps(known, indent=1))
-            took, profile, slower = known[str(what)]
-            step = predicted(options.trireme, what, profile, folder)
-            yield what, step, slower * step["seconds"], took
+            took, profile, paces = known[str(what)]
+            yield what, predicted(options.trireme, what, at_pace(profile, paces, folder), folder), took
 
 
 def main():
     options = arguments()
     options.trireme = str(pathlib.Path(options.trireme).resolve())
+    options.pace = str(pathlib.Path(options.pace).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    reference = "{model}, {micro} x {seq}".format(**REFERENCES["float32"])
-    lines = [HEAD.format(warm_up=WARM_UP, reference=reference, seconds=seconds_of(options), fewest=FEWEST_STEPS,
+    lines = [HEAD.format(warm_up=WARM_UP, seconds=seconds_of(options), fewest=FEWEST_STEPS,
                          calibrated_for=CALIBRATED_FOR)]  # fmt: skip
     if options.draw:
         lines.append(DRAWN.format(count=options.draw, seed=options.seed).strip() + "\n")
@@ -315,7 +341,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="trireme-bench-") as scratch:
         folder = (options.keep or pathlib.Path(scratch)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        for what, step, seconds, took in compare(options, folder):
+        for what, step, took in compare(options, folder):
+            seconds = step["seconds"]
             error = seconds / took - 1
             errors.append(abs(error))
             least, most = (step[key] / step["seconds"] for key in ("nine_of_ten_from", "nine_of_ten_to"))

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-OWN, OTHERS = 0.4, 0.3  # seconds of a turn
+OWN, OTHERS = 0.4, 0.2  # seconds of a turn
 
 
 def children_of_all():
@@ -117,14 +117,37 @@ class Training(InTurns):
         return self.steps(), self.seconds_at(self.metrics.stat().st_mtime)
 
 
-def take_turns(program, references, is_over, progress=lambda: None):
-    """Returns (seconds of the program, its progress, that of each reference) before each of its turns, and at the end."""
+class Pace(InTurns):
+    """pace.cpp in a dtype."""
+
+    def __init__(self, program, dtype, folder):
+        folder = folder / f"pace-{dtype}"
+        folder.mkdir(exist_ok=True)
+        self.counts = folder / "counts"
+        self.counts.unlink(missing_ok=True)
+        super().__init__([program, dtype, self.counts], program, 1, folder)
+        while not self.steps():
+            if not self.is_running():
+                self.fail()
+            time.sleep(0.02)
+        self.pause()
+
+    def steps(self):
+        return sum(memoryview(self.counts.read_bytes()).cast("q")) if self.counts.exists() else 0
+
+    def progress(self):
+        """Products, and seconds of its turns."""
+        return self.steps(), self.seconds
+
+
+def take_turns(program, paces, is_over, progress=lambda: (0, 0)):
+    """The progress of the program and of each pace before each of its turns, and at the end."""
     marks = []
 
     def mark():
-        for reference in references:
-            reference.run(OTHERS)
-        marks.append((program.seconds, progress(), *(reference.progress() for reference in references)))
+        for pace in paces:
+            pace.run(OTHERS)
+        marks.append((progress(), *(pace.progress() for pace in paces)))
 
     mark()
     while program.is_running() and not is_over():
@@ -133,27 +156,8 @@ def take_turns(program, references, is_over, progress=lambda: None):
     return marks
 
 
-def seconds_per_step(marks, which=2):
-    """Of the first reference, with 3 of the second, or with 1 of the program, over all marks."""
-    (first, begin), (last, end) = marks[0][which], marks[-1][which]
-    return (end - begin) / (last - first)
-
-
-def in_reference_steps(marks):
-    """The program's seconds per step, and the steps that the reference would have made in them."""
-    usual = 1 / seconds_per_step(marks)
-    made = [0.0]  # by the reference, had it run in the turns before each mark
-    for i in range(1, len(marks)):
-        (first, begin), (last, end) = marks[max(i - 2, 0)][2], marks[i][2]
-        speed = (last - first) / (end - begin) if end > begin else usual
-        made.append(made[-1] + speed * (marks[i][0] - marks[i - 1][0]))
-
-    def made_at(seconds):
-        i = next(i for i in range(1, len(marks)) if seconds <= marks[i][0] or i + 1 == len(marks))
-        whole = marks[i][0] - marks[i - 1][0]
-        return made[i - 1] + (made[i] - made[i - 1]) * (seconds - marks[i - 1][0]) / whole
-
-    # From the first step that ended in a turn.
-    inside = [progress for _, progress, _ in marks if progress[1] > 0]
+def seconds_per_step(marks, which=0):
+    """Of the program, or with 1 of the first pace, from the first mark at which it had had a turn."""
+    inside = [mark[which] for mark in marks if mark[which][1] > 0]
     (first, begin), (last, end) = inside[0], inside[-1]
-    return (end - begin) / (last - first), (made_at(end) - made_at(begin)) / (last - first)
+    return (end - begin) / (last - first)

@@ -46,8 +46,9 @@ TEST(CalibrationOnCuda, MeasuresWhatThePlannerReads) {
   EXPECT_GT(profile.launch, 0);
   for (const NumberFormat numbers : {NumberFormat::kFloat32, NumberFormat::kHalf}) {
     const ProductRate& rate = profile.rate(numbers);
-    for (const double found : {rate.peak, rate.product, rate.flash, rate.own_flash,
-                               rate.matmul(/*is_grouped=*/true).product}) {
+    for (const double found :
+         {rate.peak, rate.product, rate.flash, rate.own_flash, rate.grouped->product,
+          rate.weight_gradient->product, rate.grouped_weight_gradient->product}) {
       EXPECT_TRUE(std::isfinite(found) && found > 0) << name_of(numbers) << ' ' << found;
     }
     for (const char* op : {"add", "update", "rms_norm", "swiglu_backward", "rope"}) {

@@ -247,6 +247,18 @@ TEST(Estimate, TheBusiestRankOfExpertsTakesLongerForTheirRowsAlone) {
   EXPECT_NEAR(seconds_of_exchange(busy) / seconds_of_exchange(even), 1.5, 0.05);
 }
 
+// Of a layer's matmuls a third are weight gradients.
+TEST(Estimate, WeightGradientsHaveAnEfficiencyOfTheirOwnIfItWasMeasured) {
+  DeviceProfile measured = find_profile("H100");
+  ProductRate& half = measured.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
+  const Workload work = of({.data_shard = 8}, 4);
+  const double products = estimate_step(work, measured).parts.products;
+  half.weight_gradient = half.matmul(/*is_grouped=*/false, /*transpose_a=*/false);
+  EXPECT_EQ(estimate_step(work, measured).parts.products, products);
+  half.weight_gradient->product /= 2;
+  EXPECT_NEAR(estimate_step(work, measured).parts.products, 4.0 / 3 * products, 0.05 * products);
+}
+
 TEST(Estimate, GroupedMatmulsHaveAnEfficiencyOfTheirOwnIfItWasMeasured) {
   DeviceProfile measured = find_profile("H100");
   ProductRate& half = measured.rates[static_cast<std::size_t>(NumberFormat::kHalf)];
@@ -256,10 +268,15 @@ TEST(Estimate, GroupedMatmulsHaveAnEfficiencyOfTheirOwnIfItWasMeasured) {
   work.spec.model.num_experts_per_tok = 2;
   work.spec.model.moe_intermediate_size = 4096;
   const double sparse = estimate_step(work, measured).parts.products;
-  half.grouped = half.matmul(/*is_grouped=*/false);
+  half.grouped = half.matmul(/*is_grouped=*/false, /*transpose_a=*/false);
   EXPECT_EQ(estimate_step(work, measured).parts.products, sparse);
   half.grouped->product /= 2;
-  EXPECT_GT(estimate_step(work, measured).parts.products, 1.2 * sparse);
+  const double slower = estimate_step(work, measured).parts.products;
+  EXPECT_GT(slower, 1.2 * sparse);
+  half.grouped_weight_gradient = half.grouped;
+  EXPECT_EQ(estimate_step(work, measured).parts.products, slower);
+  half.grouped_weight_gradient->product *= 2;
+  EXPECT_LT(estimate_step(work, measured).parts.products, 0.95 * slower);
   work.spec.model.num_experts = work.spec.model.num_experts_per_tok = 0;
   EXPECT_EQ(estimate_step(work, measured).parts.products, dense);
 }
@@ -399,6 +416,8 @@ TEST(Profile, ComesBackAsItWasWritten) {
   half.half_rows = half.half_columns = half.half_width = half.half_keys = 5;
   half.streams = {{"swiglu", 0.3}};
   half.grouped = {.product = 0.4, .half_depth = 6, .half_rows = 7, .half_columns = 8};
+  half.weight_gradient = {.product = 0.5, .half_depth = 9};
+  half.grouped_weight_gradient = {.product = 0.6, .half_columns = 10};
   write_profile(path, written);
   const DeviceProfile read = find_profile(path.string());
   EXPECT_EQ(read.name, "mine");
@@ -406,6 +425,8 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.idle_time_used, 0.5);
   EXPECT_EQ(read.band.least, kSharedCoresBand.least);
   EXPECT_EQ(read.rate(NumberFormat::kHalf).grouped.value().half_rows, 7);
+  EXPECT_EQ(read.rate(NumberFormat::kHalf).weight_gradient.value().half_depth, 9);
+  EXPECT_EQ(read.rate(NumberFormat::kHalf).grouped_weight_gradient.value().half_columns, 10);
   const Workload work = of({.data_shard = 16, .tensor = 2}, 2);
   EXPECT_EQ(estimate_step(work, read).seconds, estimate_step(work, written).seconds);
   const StepEstimate waiting = estimate_step(work, read);

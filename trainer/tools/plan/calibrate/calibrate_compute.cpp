@@ -134,6 +134,7 @@ class ProductTimes {
          .parts = {flops, flops / op.depth, flops * op.groups / op.rows, flops / op.columns}});
     best_ = std::max(best_, op.flops / taken);
   }
+  double best() const { return best_; }  // FLOP/s
   MatmulEfficiency fit(double peak) const {
     const auto [flat, of_depth, of_rows, of_columns] = least_squares(all_);
     const double each = main_factor(flat, best_);
@@ -143,8 +144,7 @@ class ProductTimes {
             .half_columns = of_columns / each};
   }
   void fit(ProductRate& rate) const {
-    const MatmulEfficiency fitted = fit(best_);
-    rate.peak = best_;
+    const MatmulEfficiency fitted = fit(rate.peak);
     rate.product = fitted.product;
     rate.half_depth = fitted.half_depth;
     rate.half_rows = fitted.half_rows;
@@ -161,7 +161,7 @@ class ProductTimes {
 
 void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) {
   const DType dtype = stored(numbers);
-  ProductTimes times(profile);
+  ProductTimes times(profile), gradient_times(profile);
   const auto measure = [&](const CalibrationSizes::Product& s, const Shape& a, const Shape& b,
                            DType result, const ops::Gemm& how) {
     const TensorSpecs specs{{{s.rows, s.columns}, result}, {a, dtype}, {b, dtype}};
@@ -169,7 +169,7 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
       ops::gemm(stream, t[0], t[1], t[2], how);
     };
     const double taken = matmul_seconds(numbers, specs, work);
-    times.add(recorded(specs, work).front(), taken);
+    (how.transpose_a ? gradient_times : times).add(recorded(specs, work).front(), taken);
   };
   for (const CalibrationSizes::Product& s : sizes_.products) {
     const Shape a{s.rows, s.depth};
@@ -178,13 +178,16 @@ void ComputeCalibration::products(DeviceProfile& profile, NumberFormat numbers) 
     measure(s, {s.depth, s.rows}, {s.depth, s.columns}, DType::kF32,
             {.transpose_a = true, .accumulate = ops::Accumulate::kAdd});
   }
-  times.fit(profile.rates[static_cast<std::size_t>(numbers)]);
+  ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
+  rate.peak = std::max(times.best(), gradient_times.best());
+  times.fit(rate);
+  rate.weight_gradient = gradient_times.fit(rate.peak);
 }
 
 // Rows as evenly divided as a router's load balancing makes them.
 void ComputeCalibration::grouped_products(DeviceProfile& profile, NumberFormat numbers) {
   const DType dtype = stored(numbers);
-  ProductTimes times(profile);
+  ProductTimes times(profile), gradient_times(profile);
   for (const auto& [groups, s] : sizes_.grouped) {
     const Arena::Frame frame(arena_);
     const Tensor starts = arena_.take({groups + 1}, DType::kI32);
@@ -195,19 +198,20 @@ void ComputeCalibration::grouped_products(DeviceProfile& profile, NumberFormat n
     mirror.upload(stream_);
     stream_.synchronize();
     const std::int64_t rows = groups * s.rows;
-    const auto measure = [&](const TensorSpecs& specs, const Work& work) {
+    const auto measure = [&](ProductTimes& to, const TensorSpecs& specs, const Work& work) {
       const double taken = matmul_seconds(numbers, specs, work);
-      times.add(recorded(specs, work).front(), taken);
+      to.add(recorded(specs, work).front(), taken);
     };
     for (const bool transposed : {true, false}) {
       const Shape weights =
           transposed ? Shape{groups * s.columns, s.depth} : Shape{groups * s.depth, s.columns};
-      measure({{{rows, s.columns}, dtype}, {{rows, s.depth}, dtype}, {weights, dtype}},
+      measure(times, {{{rows, s.columns}, dtype}, {{rows, s.depth}, dtype}, {weights, dtype}},
               [&](Stream& stream, const auto& t) {
                 ops::grouped_gemm(stream, t[0], t[1], t[2], starts, transposed);
               });
     }
-    measure({{{groups * s.depth, s.columns}, DType::kF32},
+    measure(gradient_times,
+            {{{groups * s.depth, s.columns}, DType::kF32},
              {{rows, s.depth}, dtype},
              {{rows, s.columns}, dtype}},
             [&](Stream& stream, const auto& t) {
@@ -216,6 +220,7 @@ void ComputeCalibration::grouped_products(DeviceProfile& profile, NumberFormat n
   }
   ProductRate& rate = profile.rates[static_cast<std::size_t>(numbers)];
   rate.grouped = times.fit(rate.peak);
+  rate.grouped_weight_gradient = gradient_times.fit(rate.peak);
 }
 
 // Of matrices that are quantized already: their passes are memory-bound ops.
@@ -245,6 +250,7 @@ void ComputeCalibration::products_of_float8(DeviceProfile& profile) {
     }
   }
   ProductRate& rate = profile.rates[static_cast<std::size_t>(NumberFormat::kFloat8)];
+  rate.peak = times.best();
   times.fit(rate);
   // Attention computes in 16 bits.
   const ProductRate& half = profile.rate(NumberFormat::kHalf);

@@ -8,6 +8,8 @@ constexpr std::size_t kMega = std::size_t{1} << 20;
 const CalibrationSizes& of_cpu() {
   static const CalibrationSizes kSizes{
       .products = {{128, 128, 128},
+                   {64, 512, 512},
+                   {512, 512, 64},
                    {256, 512, 128},
                    {512, 128, 512},
                    {512, 512, 256},

@@ -41,7 +41,12 @@ void json_fields(auto& f, ProductRate& rate) {
   f("half_width", rate.half_width);
   f("half_keys", rate.half_keys);
   f("streams", rate.streams);
-  if (f.has("grouped", rate.grouped.has_value())) f.nullable("grouped", rate.grouped);
+  const auto measured = [&](const char* key, std::optional<MatmulEfficiency>& matmul) {
+    if (f.has(key, matmul.has_value())) f.nullable(key, matmul);
+  };
+  measured("grouped", rate.grouped);
+  measured("weight_gradient", rate.weight_gradient);
+  measured("grouped_weight_gradient", rate.grouped_weight_gradient);
 }
 
 void json_fields(auto& f, Network& network) {
@@ -123,6 +128,10 @@ void check(const DeviceProfile& profile, const std::string& from) {
     if (rate.peak <= 0) continue;
     positive("product", rate.product);
     if (rate.grouped) positive("grouped.product", rate.grouped->product);
+    if (rate.weight_gradient) positive("weight_gradient.product", rate.weight_gradient->product);
+    if (rate.grouped_weight_gradient) {
+      positive("grouped_weight_gradient.product", rate.grouped_weight_gradient->product);
+    }
     positive("flash", rate.flash);
     for (const auto& [name, reached] : rate.streams) positive(name.c_str(), reached);
   }

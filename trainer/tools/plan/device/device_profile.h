@@ -40,13 +40,16 @@ struct ProductRate {
   // columns, and attention's half_width / head_dim and half_keys / keys.
   double half_rows = 0, half_columns = 0;
   double half_width = 0, half_keys = 0;
-  std::optional<MatmulEfficiency> grouped = {};  // of grouped matmuls, if measured
+  // If measured: of grouped matmuls, and of those that PlannedOp::transpose_a says.
+  std::optional<MatmulEfficiency> grouped = {}, weight_gradient = {}, grouped_weight_gradient = {};
   // Fraction of the memory bandwidth by PlannedOp::name; others use `streamed`.
   std::map<std::string, double> streams = {};
 
-  MatmulEfficiency matmul(bool is_grouped) const {
-    return is_grouped && grouped ? *grouped
-                                 : MatmulEfficiency{product, half_depth, half_rows, half_columns};
+  MatmulEfficiency matmul(bool is_grouped, bool transpose_a) const {
+    if (is_grouped && transpose_a && grouped_weight_gradient) return *grouped_weight_gradient;
+    if (is_grouped && grouped) return *grouped;
+    if (transpose_a && weight_gradient) return *weight_gradient;
+    return {product, half_depth, half_rows, half_columns};
   }
 };
 

@@ -50,7 +50,7 @@ bool is_grouped(const PlannedOp& op) {
 
 double matmul_seconds(const PlannedOp& op, const DeviceProfile& device) {
   const ProductRate& rate = device.matmul_rate(op.element);
-  const MatmulEfficiency reached = rate.matmul(is_grouped(op));
+  const MatmulEfficiency reached = rate.matmul(is_grouped(op), op.transpose_a);
   const double ideal = op.flops / (rate.peak * reached.product);
   return ideal *
          (1 + reached.half_depth / op.depth + reached.half_rows * op.groups / op.rows +

@@ -55,7 +55,9 @@ double LayoutBounds::seconds_by_flops(const RunConfig& family) const {
   double matmul = 0, attention = 0;
   for (const ProductRate& rate : profile_.rates) {
     for (const bool is_grouped : {false, true}) {
-      matmul = std::max(matmul, rate.peak * rate.matmul(is_grouped).product);
+      for (const bool transpose_a : {false, true}) {
+        matmul = std::max(matmul, rate.peak * rate.matmul(is_grouped, transpose_a).product);
+      }
     }
     attention = std::max(attention, rate.peak * std::max(rate.flash, rate.own_flash));
   }
