@@ -130,7 +130,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   const bool on_cuda = device.is_cuda();
   MachinePace pace(device), half_pace(device, DType::kBf16);
   std::optional<WaitingRanks> waiting;
-  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace);
+  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace, half_pace);
   const auto sample_waiting = [&] {
     if (waiting) waiting->sample();
   };

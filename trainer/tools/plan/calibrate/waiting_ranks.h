@@ -10,26 +10,40 @@ namespace trireme {
 // for the slowest. Where they share cores, those of ranks that wait should speed up the others.
 class WaitingRanks {
  public:
-  // Both outlive it.
-  WaitingRanks(Communicator& ranks, MachinePace& pace);
+  // All outlive it. `half_pace`: of matmuls in bfloat16.
+  WaitingRanks(Communicator& ranks, MachinePace& pace, MachinePace& half_pace);
 
   // Collective. As cores slow down for seconds, several samples at different times are needed.
   void sample();
   // Sets Network::lockstep, or DeviceProfile::idle_time_used, of a profile whose `cores` and
-  // `ranks_per_node` are set.
+  // `ranks_per_node` are set. Matmuls in bfloat16, whose efficiency is set too, become as much
+  // slower as they lose more than others.
   void fill(DeviceProfile& profile) const;
 
  private:
-  double seconds(bool works);
+  // So many in a row.
+  class Products {
+   public:
+    Products(Communicator& ranks, MachinePace& pace, DType dtype);
+    // Seconds of all ranks by themselves.
+    double alone();
+    // Seconds of those of the ranks that work, until all know of their end.
+    double until_all_end(bool works);
 
-  Communicator& ranks_;
+   private:
+    Communicator& ranks_;
+    Stream stream_;
+    Stopwatch stopwatch_;
+    CpuMatmul product_;
+    int count_ = 1;
+  };
+
   const bool share_cores_;
-  Stream stream_;
-  Stopwatch stopwatch_;
-  CpuMatmul product_{384};
-  int count_ = 1;  // products of a sample
-  // All ranks by themselves; all, or one half after the other, with a barrier.
-  double alone_ = 0, waiting_ = 0;
+  const bool in_first_half_;  // of the ranks
+  const int ranks_;
+  Products products_, half_products_;
+  // Sums of samples: all ranks by themselves; all, or one half after the other, with a barrier.
+  double alone_ = 0, waiting_ = 0, half_alone_ = 0, half_waiting_ = 0;
 };
 
 // Whether ranks of a node outnumber its cores.
