@@ -41,12 +41,13 @@ void multiply(dnnl::memory::data_type dtype, std::atomic<std::int64_t>& count) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
+  const std::string_view name = argc == 3 ? argv[1] : "";
+  if (name != "float32" && name != "bfloat16") {
     std::fprintf(stderr, "usage: pace float32|bfloat16 FILE\n");
     return 2;
   }
-  const auto dtype = std::string_view(argv[1]) == "bfloat16" ? dnnl::memory::data_type::bf16
-                                                             : dnnl::memory::data_type::f32;
+  const auto dtype =
+      name == "bfloat16" ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   const std::size_t bytes = static_cast<std::size_t>(omp_get_num_procs()) * sizeof(std::int64_t);
   const int file = ::open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0644);
   if (file < 0 || ::ftruncate(file, static_cast<off_t>(bytes)) != 0) {

@@ -112,7 +112,7 @@ CASES = [
 ]
 
 
-DTYPES = "float32", "bfloat16"
+DTYPES = "float32", "bfloat16"  # of the products whose speeds are the machine's
 
 
 def config(what, steps):
@@ -179,7 +179,7 @@ def plan(program, what, folder, *options):
 
 
 def at_pace(profile, paces, folder):
-    """The name of the profile of a machine that is so many times as fast, as the calibration's change_pace()."""
+    """The name of a CPU's profile at these speeds over the calibration's, as by change_pace() in calibrate.cpp."""
     changed = json.loads((folder / profile).read_text())
     in_general, of_half = (paces[dtype] for dtype in DTYPES)
     network = changed["network"]

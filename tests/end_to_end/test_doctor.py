@@ -47,6 +47,8 @@ def it_measures_what_the_planner_reads(workshop):
     for numbers in reached["rates"].values():
         check(all(rate > 0 for rate in numbers["streams"].values()), numbers)
         check({"update", "rms_norm", "gelu_backward"} < set(numbers["streams"]), numbers)
+        for form in "grouped", "weight_gradient", "grouped_weight_gradient":
+            check(numbers[form]["product"] > 0, form, numbers)
 
 
 @fact

@@ -143,6 +143,7 @@ class ProductTimes {
             .half_rows = of_rows / each,
             .half_columns = of_columns / each};
   }
+  // Of a rate whose peak is set.
   void fit(ProductRate& rate) const {
     const MatmulEfficiency fitted = fit(rate.peak);
     rate.product = fitted.product;

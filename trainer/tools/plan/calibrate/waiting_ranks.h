@@ -16,12 +16,12 @@ class WaitingRanks {
   // Collective. As cores slow down for seconds, several samples at different times are needed.
   void sample();
   // Sets Network::lockstep, or DeviceProfile::idle_time_used, of a profile whose `cores` and
-  // `ranks_per_node` are set. Matmuls in bfloat16, whose efficiency is set too, become as much
-  // slower as they lose more than others.
+  // `ranks_per_node` are set, and lowers the efficiency of its matmuls in bfloat16 by what these
+  // lose more than float32's.
   void fill(DeviceProfile& profile) const;
 
  private:
-  // So many in a row.
+  // Matmuls of a sample, one after the other.
   class Products {
    public:
     Products(Communicator& ranks, MachinePace& pace, DType dtype);

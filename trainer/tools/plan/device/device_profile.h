@@ -40,7 +40,7 @@ struct ProductRate {
   // columns, and attention's half_width / head_dim and half_keys / keys.
   double half_rows = 0, half_columns = 0;
   double half_width = 0, half_keys = 0;
-  // If measured: of grouped matmuls, and of those that PlannedOp::transpose_a says.
+  // If measured: of grouped matmuls, of those with PlannedOp::transpose_a, of those with both.
   std::optional<MatmulEfficiency> grouped = {}, weight_gradient = {}, grouped_weight_gradient = {};
   // Fraction of the memory bandwidth by PlannedOp::name; others use `streamed`.
   std::map<std::string, double> streams = {};
