@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "model/base/error.h"
+#include "model/base/median.h"
 #include "model/tensor/host_tensor.h"
 
 namespace trireme {
@@ -17,11 +18,9 @@ double reduced(Communicator& group, double value, Reduce how) {
   return values[0];
 }
 
-std::optional<double> median(std::vector<double> values) {
+std::optional<double> median_if_any(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return median(values);
 }
 
 TraceFile::Details details_of(const PipelineObserver::Event& event) {
@@ -117,7 +116,7 @@ std::optional<double> StepTrace::hidden() const {
 }
 
 StepTrace::Shares StepTrace::shares() const {
-  return {.bubble = median(bubbles_), .hidden = median(hiddens_)};
+  return {.bubble = median_if_any(bubbles_), .hidden = median_if_any(hiddens_)};
 }
 
 void StepTrace::begin(Stream& stream, const PipelineEvent& event) {

@@ -7,6 +7,7 @@
 
 #include "model/base/error.h"
 #include "model/base/human.h"
+#include "model/base/median.h"
 #include "model/tensor/arena.h"
 #include "model/tensor/host_mirror.h"
 #include "model/tensor/host_tensor.h"

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
-namespace trireme::preflight {
+#include "model/base/median.h"
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
+namespace trireme::preflight {
 
 std::vector<int> below_median(const std::vector<double>& values, double share) {
   const double least = share * median(values);

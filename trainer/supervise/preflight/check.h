@@ -38,9 +38,6 @@ struct Check {
   std::function<Judgment(const std::vector<Figures>& by_rank)> judge;
 };
 
-// Median; the mean of the two middle values for an even count; 0 if empty.
-double median(std::vector<double> values);
-
 // Indices of values below `share` times the median.
 std::vector<int> below_median(const std::vector<double>& values, double share);
 

@@ -2,6 +2,7 @@
 
 #include "model/base/error.h"
 #include "model/base/human.h"
+#include "model/base/median.h"
 #include "model/device/devices.h"
 #include "trainer/engine/engine_spec.h"
 #include "trainer/engine/memory_plan.h"

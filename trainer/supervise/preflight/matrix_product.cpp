@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/base/error.h"
+#include "model/base/median.h"
 #include "model/device/cpu/threads.h"
 #include "model/device/devices.h"
 #include "model/ops/gemm.h"

@@ -11,6 +11,7 @@
 
 #include "model/base/error.h"
 #include "model/base/file.h"
+#include "model/base/median.h"
 
 namespace trireme {
 namespace {
@@ -91,12 +92,6 @@ class TraceReader {
   FoundTrace found_;
   std::map<std::string, json> begun_;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 const FoundStep* median_step(const FoundTrace& trace) {
   std::vector<const FoundStep*> steps;

@@ -9,13 +9,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(Median, is_the_middle_or_the_mean_of_two) {
-  EXPECT_EQ(median({}), 0);
-  EXPECT_EQ(median({3}), 3);
-  EXPECT_EQ(median({9, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 9, 2}), 3);
-}
-
 TEST(Outliers, are_those_below_a_share_of_the_median) {
   EXPECT_THAT(below_median({10, 10, 7.9, 10, 8.1}, 0.8), ElementsAre(2));
   EXPECT_THAT(below_median({10, 10, 10, 100}, 0.8), IsEmpty()) << "a fast one accuses nobody";

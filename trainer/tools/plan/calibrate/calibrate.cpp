@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "model/base/median.h"
 #include "model/device/copy.h"
 #include "model/device/devices.h"
 #include "parallel/comm/self_communicator.h"
@@ -16,6 +17,9 @@
 
 namespace trireme {
 namespace {
+
+// Of an operation. On CPUs, whose cores slow down for seconds, they are spread over as many passes.
+constexpr std::size_t kSamples = 5;
 
 // Links that this world does not have.
 Network listed_network(Device device) {
@@ -47,11 +51,12 @@ enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
 // ranks compute before or during them as in a step, in which those that share a core take turns.
-Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* memory,
-             std::size_t large, int in_node, Work work, const std::string& name) {
+Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::size_t samples,
+             std::byte* memory, std::size_t large, int in_node, Work work,
+             const std::string& name) {
   Stream stream(device);
   // Where ranks share cores a message takes as long as the scheduler makes it wait.
-  Stopwatch stopwatch(ranks, stream, pace, work == Work::kBefore ? 15 : 5);
+  Stopwatch stopwatch(ranks, stream, pace, work == Work::kBefore ? 3 * samples : samples);
   CpuMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
@@ -77,14 +82,14 @@ Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::byte* m
 }
 
 Network network_of(World& world, Communicator& all, Communicator& node, Device device,
-                   MachinePace& pace, const CalibrationSizes& sizes) {
+                   MachinePace& pace, std::size_t samples, const CalibrationSizes& sizes) {
   Network network = listed_network(device);
   network.ranks_per_node = node.size();
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
   // Where each rank has a core the difference to computation alone would be noise.
   const auto link = [&](Communicator& ranks, const char* where) {
-    return link_of(ranks, device, pace, own.data(), sizes.activations, node.size(),
+    return link_of(ranks, device, pace, samples, own.data(), sizes.activations, node.size(),
                    !device.is_cuda() && share_cores(node) ? Work::kBefore : Work::kNone,
                    world.transport() + where);
   };
@@ -92,8 +97,27 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   if (node.size() < world.size()) network.between = link(all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, pace, memory->data(), sizes.bucket, node.size(),
+    network.shared = link_of(node, device, pace, samples, memory->data(), sizes.bucket, node.size(),
                              Work::kDuring, "shared memory of the node");
+  }
+  return network;
+}
+
+// Of the same links.
+Network median_of(const std::vector<Network>& passes) {
+  Network network = passes.front();
+  const auto of_passes = [&](auto number) {
+    std::vector<double> values;
+    for (const Network& pass : passes) values.push_back(number(pass));
+    return median(std::move(values));
+  };
+  for (Link Network::*link : {&Network::within, &Network::between}) {
+    (network.*link).bandwidth = of_passes([&](const Network& n) { return (n.*link).bandwidth; });
+    (network.*link).latency = of_passes([&](const Network& n) { return (n.*link).latency; });
+  }
+  if (network.shared) {
+    network.shared->bandwidth = of_passes([](const Network& n) { return n.shared->bandwidth; });
+    network.shared->latency = of_passes([](const Network& n) { return n.shared->latency; });
   }
   return network;
 }
@@ -131,10 +155,6 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   MachinePace pace(device), half_pace(device, DType::kBf16);
   std::optional<WaitingRanks> waiting;
   if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace, half_pace);
-  const auto sample_waiting = [&] {
-    if (waiting) waiting->sample();
-  };
-  sample_waiting();
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -143,17 +163,22 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
       .units = 1,
       .cores = on_cuda ? 0 : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)),
       .rates = {},
-      .network = network_of(world, *all, *node, device, pace, sizes)};
+      .network = {}};
   if (on_cuda) {
     const DeviceProperties properties = properties_of(device);
     profile.name = properties.name;
     profile.memory_bytes = static_cast<double>(properties.memory_bytes);
     profile.units = properties.multiprocessors;
   }
-  sample_waiting();
-  ComputeCalibration compute(*all, device, pace, half_pace, sizes);
-  compute.fill(profile);
-  sample_waiting();
+  const std::size_t passes = on_cuda ? 1 : kSamples, samples = kSamples / passes;
+  ComputeCalibration compute(*all, device, pace, half_pace, samples, sizes);
+  std::vector<Network> networks;
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    if (waiting) waiting->sample();
+    networks.push_back(network_of(world, *all, *node, device, pace, samples, sizes));
+    compute.measure(profile);
+  }
+  profile.network = median_of(networks);
   if (waiting) waiting->fill(profile);
   change_pace(profile, pace.mean_over_first(), half_pace.mean_over_first(), world.size());
   return profile;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "model/base/median.h"
 #include "model/device/copy.h"
 #include "model/device/devices.h"
 #include "model/ops/attention.h"
@@ -82,7 +83,14 @@ double ComputeCalibration::seconds(const TensorSpecs& specs, const Work& work, S
                                    Stopwatch& other) {
   TensorRotation rotation(stream_, arena_, specs, sizes_.spread, sizes_.numbers_below);
   other.sample_pace();
-  return by.alone([&] { work(stream_, rotation.next()); });
+  return over_passes(by.alone([&] { work(stream_, rotation.next()); }));
+}
+
+double ComputeCalibration::over_passes(double seconds) {
+  if (measured_ == seconds_.size()) seconds_.emplace_back();
+  std::vector<double>& of_passes = seconds_[measured_++];
+  of_passes.push_back(seconds);
+  return median(of_passes);
 }
 
 double ComputeCalibration::matmul_seconds(NumberFormat numbers, const TensorSpecs& specs,
@@ -242,7 +250,7 @@ void ComputeCalibration::products_of_float8(DeviceProfile& profile) {
                                     of_weights ? ops::Accumulate::kAdd : ops::Accumulate::kReplace,
                                     {}};
       const auto work = [&](Stream& stream) { ops::gemm_float8(stream, arena_, product); };
-      const double taken = stopwatch_.alone([&] { work(stream_); });
+      const double taken = over_passes(stopwatch_.alone([&] { work(stream_); }));
       std::vector<PlannedOp> ops;
       Tally tally{.ops = &ops};
       Stream planning(stream_.device(), tally);
@@ -318,7 +326,8 @@ void ComputeCalibration::attention(DeviceProfile& profile, NumberFormat numbers)
   rate.own_flash = 1 / (own.seconds_per_flop * rate.peak);
 }
 
-void ComputeCalibration::fill(DeviceProfile& profile) {
+void ComputeCalibration::measure(DeviceProfile& profile) {
+  measured_ = 0;
   memory(profile);
   for (const NumberFormat numbers : {NumberFormat::kFloat32, NumberFormat::kHalf}) {
     products(profile, numbers);

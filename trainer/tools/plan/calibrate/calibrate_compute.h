@@ -17,17 +17,18 @@ namespace trireme {
 class ComputeCalibration {
  public:
   // All but the device outlive it. `half_pace`: of matmuls in bfloat16, to which those of
-  // NumberFormat::kHalf are relative; all else is to `pace`.
+  // NumberFormat::kHalf are relative; all else is to `pace`. `samples`: of an operation in a pass.
   ComputeCalibration(Communicator& ranks, Device device, MachinePace& pace, MachinePace& half_pace,
-                     const CalibrationSizes& sizes)
+                     std::size_t samples, const CalibrationSizes& sizes)
       : sizes_(sizes),
         stream_(device),
         arena_(sizes.arena, device),
-        stopwatch_(ranks, stream_, pace),
-        half_stopwatch_(ranks, stream_, half_pace) {}
+        stopwatch_(ranks, stream_, pace, samples),
+        half_stopwatch_(ranks, stream_, half_pace, samples) {}
 
-  // Sets memory bandwidth, launch time and rates of the profile, whose `units` are set. Collective.
-  void fill(DeviceProfile& profile);
+  // A pass over all operations: sets memory bandwidth, launch time and rates of the profile, whose
+  // `units` are set, by the medians of this pass and those before it. Collective.
+  void measure(DeviceProfile& profile);
 
  private:
   // Shapes and dtypes of the tensors of an operation.
@@ -41,6 +42,8 @@ class ComputeCalibration {
   }
   // The same by `by`; the pace of the other is sampled too, so that both know that of all the time.
   double seconds(const TensorSpecs& specs, const Work& work, Stopwatch& by, Stopwatch& other);
+  // The median of these seconds, the next of this pass, and of the same of the passes before it.
+  double over_passes(double seconds);
   double matmul_seconds(NumberFormat numbers, const TensorSpecs& specs, const Work& work);
   // The ops of a call, as the planner knows them.
   std::vector<PlannedOp> recorded(const TensorSpecs& specs, const Work& work);
@@ -60,6 +63,8 @@ class ComputeCalibration {
   Stream stream_;
   Arena arena_;
   Stopwatch stopwatch_, half_stopwatch_;
+  std::vector<std::vector<double>> seconds_;  // by their order in a pass, then by pass
+  std::size_t measured_ = 0;                  // of this pass
 };
 
 }  // namespace trireme

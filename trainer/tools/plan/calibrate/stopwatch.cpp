@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "model/base/median.h"
 #include "model/tensor/host_tensor.h"
 #include "trainer/telemetry/clock.h"
 
@@ -62,8 +64,7 @@ double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
   ranks_.all_reduce(host_, host_tensor(std::span(paces)), Reduce::kSum);
   for (const double pace : paces) pace_.add(pace / ranks_.size());
   for (std::size_t i = 0; i < samples_; ++i) calls[i] /= (paces[i] + paces[i + 1]) / 2;
-  std::sort(calls.begin(), calls.end());
-  return 1 / (calls[samples_ / 2] * pace_.first());
+  return 1 / (median(std::move(calls)) * pace_.first());
 }
 
 double Stopwatch::calls_per_second(const Work& work, int calls) {

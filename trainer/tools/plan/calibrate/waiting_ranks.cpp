@@ -9,7 +9,7 @@ namespace {
 
 // Of all ranks' work between two barriers.
 constexpr double kSeconds = 0.064;
-constexpr int kRounds = 4;
+constexpr int kRounds = 2;
 constexpr std::int64_t kSideOfProducts = 384;
 
 void slow_down(ProductRate& rate, double factor) {

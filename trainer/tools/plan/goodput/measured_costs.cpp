@@ -1,20 +1,19 @@
 #include "trainer/tools/plan/goodput/measured_costs.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "model/base/median.h"
 #include "trainer/tools/report/event.h"
 #include "trainer/tools/report/run_data.h"
 
 namespace trireme {
 namespace {
 
-std::optional<double> median(std::vector<double>& seconds) {
+std::optional<double> usual(std::vector<double> seconds) {
   std::erase_if(seconds, [](double one) { return one < 0; });
   if (seconds.empty()) return {};
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return median(std::move(seconds));
 }
 
 }  // namespace
@@ -35,7 +34,7 @@ MeasuredCosts measured_costs(const std::filesystem::path& folder) {
       if (end && relaunch) restarts.push_back(*end + *relaunch);
     }
   }
-  return {.save = median(saves), .snapshot = median(snapshots), .restart = median(restarts)};
+  return {.save = usual(saves), .snapshot = usual(snapshots), .restart = usual(restarts)};
 }
 
 }  // namespace trireme
