@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/base/median.h"
 #include "model/device/copy.h"
@@ -18,7 +20,7 @@
 namespace trireme {
 namespace {
 
-// Of an operation. On CPUs, whose cores slow down for seconds, they are spread over as many passes.
+// Of an operation. On CPUs, whose cores slow down for seconds, one in each of as many passes.
 constexpr std::size_t kSamples = 5;
 
 // Links that this world does not have.
@@ -103,21 +105,27 @@ Network network_of(World& world, Communicator& all, Communicator& node, Device d
   return network;
 }
 
-// Of the same links.
+// `link_in` returns the same link of each.
+void take_medians(const std::vector<Network>& passes, Link& to, auto link_in) {
+  std::vector<double> bandwidths, latencies;
+  for (const Network& pass : passes) {
+    const Link& link = link_in(pass);
+    bandwidths.push_back(link.bandwidth);
+    latencies.push_back(link.latency);
+  }
+  to.bandwidth = median(std::move(bandwidths));
+  to.latency = median(std::move(latencies));
+}
+
 Network median_of(const std::vector<Network>& passes) {
   Network network = passes.front();
-  const auto of_passes = [&](auto number) {
-    std::vector<double> values;
-    for (const Network& pass : passes) values.push_back(number(pass));
-    return median(std::move(values));
-  };
-  for (Link Network::*link : {&Network::within, &Network::between}) {
-    (network.*link).bandwidth = of_passes([&](const Network& n) { return (n.*link).bandwidth; });
-    (network.*link).latency = of_passes([&](const Network& n) { return (n.*link).latency; });
-  }
+  take_medians(
+      passes, network.within, [](const Network& n) -> auto& { return n.within; });
+  take_medians(
+      passes, network.between, [](const Network& n) -> auto& { return n.between; });
   if (network.shared) {
-    network.shared->bandwidth = of_passes([](const Network& n) { return n.shared->bandwidth; });
-    network.shared->latency = of_passes([](const Network& n) { return n.shared->latency; });
+    take_medians(
+        passes, *network.shared, [](const Network& n) -> auto& { return *n.shared; });
   }
   return network;
 }

@@ -42,7 +42,8 @@ class ComputeCalibration {
   }
   // The same by `by`; the pace of the other is sampled too, so that both know that of all the time.
   double seconds(const TensorSpecs& specs, const Work& work, Stopwatch& by, Stopwatch& other);
-  // The median of these seconds, the next of this pass, and of the same of the passes before it.
+  // Adds the next measurement of this pass; returns its median over the passes so far. All passes
+  // measure the same operations in the same order.
   double over_passes(double seconds);
   double matmul_seconds(NumberFormat numbers, const TensorSpecs& specs, const Work& work);
   // The ops of a call, as the planner knows them.
