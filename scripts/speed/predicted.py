@@ -25,9 +25,10 @@ from compare import make_tokens, processor
 from drawn_cases import draw
 from turns import InTurns, Pace, Training, seconds_per_step, take_turns
 
-MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n"]
+BOUND = "--oversubscribe --map-by core --bind-to core:overload-allowed"
+MPIRUN = ["mpirun", *BOUND.split(), "-n"]
 WARM_UP = 3  # steps in which libraries select their kernels
-SECONDS, QUICK_SECONDS = 30, 10  # of a run's turns
+SECONDS, QUICK_SECONDS = 30, 15  # of a run's turns
 FEWEST_STEPS = 8
 FOR_EVER = 1_000_000  # steps
 CALIBRATED_FOR = 5  # configurations, after which a calibration is old
@@ -50,7 +51,9 @@ Written by `scripts/bench --predicted --write trainer/tools/plan/CPU.md`. `trire
 measures the throughput of the trainer's operations on this machine with as many ranks at work as the run
 has; `trireme plan` predicts step times from that profile alone, before the run. Measured times are means of
 the steps of `trireme train` in {seconds} seconds, {fewest} steps at least, after the first {warm_up}. Nothing is
-fitted to these runs. A virtual machine's speed changes from second to second: calibrations and runs take turns of a
+fitted to these runs. In both, every rank is bound to a core (`mpirun {bound}`),
+which several share where there are more ranks than cores: otherwise the kernel moves them between cores, and not
+evenly. A virtual machine's speed changes from second to second: calibrations and runs take turns of a
 fraction of a second with products of small matrices in float32 and in bfloat16 (a core's matrix unit has a speed
 of its own), and the profile is changed by their speeds in turn with the run over those in turn with the
 calibration, of which there is one for {calibrated_for} configurations.
@@ -184,6 +187,7 @@ def at_pace(profile, paces, folder):
     in_general, of_half = (paces[dtype] for dtype in DTYPES)
     network = changed["network"]
     links = [network[name] for name in ("within", "between", "shared") if name in network]
+    links += [group["link"] for group in network.get("within_groups", [])]
     for measured in changed, *links:
         for key in ("memory_bandwidth", "bandwidth"):
             if key in measured:
@@ -324,7 +328,7 @@ def main():
     options.pace = str(pathlib.Path(options.pace).resolve())
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     lines = [HEAD.format(warm_up=WARM_UP, seconds=seconds_of(options), fewest=FEWEST_STEPS,
-                         calibrated_for=CALIBRATED_FOR)]  # fmt: skip
+                         bound=BOUND, calibrated_for=CALIBRATED_FOR)]  # fmt: skip
     if options.draw:
         lines.append(DRAWN.format(count=options.draw, seed=options.seed).strip() + "\n")
     chosen = f', configurations with "{options.only}"' if options.only else ""

@@ -180,9 +180,11 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
       ->type_name("FILE")
       ->needs(config);
   const auto profile = std::make_shared<std::string>();
-  app->add_option("--calibrate", *profile,
-                  "Measure throughput and write a profile for 'trireme plan --gpu FILE.json'; "
-                  "under mpirun or srun all ranks measure at once")
+  app->add_option(
+         "--calibrate", *profile,
+         "Measure throughput and write a profile for 'trireme plan --gpu FILE.json'; "
+         "under mpirun or srun all ranks measure at once: start them as the run's, bound to "
+         "cores alike")
       ->type_name("FILE.json")
       ->excludes(config);
   const auto device = std::make_shared<std::string>("cpu");

@@ -68,6 +68,19 @@ TEST(Links, AGroupOfPairwiseLinksUsesThoseAmongItsRanks) {
   EXPECT_DOUBLE_EQ(collective_seconds(network, Collective::kAllToAll, {4, 8}, 840), 630 / 10.0);
 }
 
+TEST(Links, ASmallGroupHasTheLinkOfTheSmallestMeasuredThatHoldsIt) {
+  Network network{8, {"within", 100, 1, 7}, {"between", 10, 1, 0}};
+  network.within_groups = {{2, {"of 2", 100, 1, 1}}, {4, {"of 4", 100, 1, 3}}};
+  const auto latency = [&](int size) {
+    return collective_seconds(network, Collective::kAllGather, {size, 1, 8}, 0) / size;
+  };
+  EXPECT_DOUBLE_EQ(latency(2), 1);
+  EXPECT_DOUBLE_EQ(latency(3), 3);
+  EXPECT_DOUBLE_EQ(latency(4), 3);
+  EXPECT_DOUBLE_EQ(latency(8), 7);
+  EXPECT_DOUBLE_EQ(collective_seconds(network, Collective::kSend, {2, 4, 8}, 0), 1);
+}
+
 TEST(Links, RunsUseRacksEvenly) {
   Network rack{72, {"within", 100, 1, 0}, {"between", 10, 1, 0}};
   EXPECT_EQ(with_even_nodes(rack, 256).ranks_per_node, 72);

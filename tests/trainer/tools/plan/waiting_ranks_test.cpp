@@ -10,8 +10,8 @@ namespace {
 // A rank that has a core; how much it loses is the machine's.
 TEST(WaitingRanks, LowerTheEfficiencyOfAllMatmulsInBfloat16) {
   SelfCommunicator alone;
-  MachinePace pace{Device{}}, half_pace{Device{}, DType::kBf16};
-  WaitingRanks waiting(alone, pace, half_pace);
+  const MachinePace clock{Device{}};
+  WaitingRanks waiting(alone, clock);
   waiting.sample();
   DeviceProfile profile = find_profile("CPU");
   ProductRate& half = profile.rates[static_cast<std::size_t>(NumberFormat::kHalf)];

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -51,30 +52,31 @@ std::vector<int> all_ranks(const World& world) {
 
 enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
-// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory`. With `work`
-// ranks compute before or during them as in a step, in which those that share a core take turns.
-Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::size_t samples,
-             std::byte* memory, std::size_t large, int in_node, Work work,
+// Fits the formulas of links.cpp to a small all-reduce and a large one of `memory` in groups, which
+// together are the ranks that `all` times. With `work` ranks compute before or during them as in a
+// step, in which those that share a core take turns.
+Link link_of(Communicator& all, Communicator& group, Device device, MachinePace& pace,
+             std::size_t samples, std::byte* memory, std::size_t large, int in_node, Work work,
              const std::string& name) {
   Stream stream(device);
   // Where ranks share cores a message takes as long as the scheduler makes it wait.
-  Stopwatch stopwatch(ranks, stream, pace, work == Work::kBefore ? 3 * samples : samples);
+  Stopwatch stopwatch(all, stream, pace, work == Work::kNone ? samples : 3 * samples);
   CpuMatmul compute(work == Work::kDuring ? 512 : 256);
   const auto sum = [&](std::size_t bytes) {
     const Tensor tensor{memory, DType::kF32, {static_cast<std::int64_t>(bytes / 4)}, device};
     return stopwatch.together([&] {
       if (work == Work::kBefore) compute(stream);
-      if (work != Work::kDuring) return ranks.all_reduce(stream, tensor, Reduce::kSum);
-      Transfer transfer = ranks.start_all_reduce(stream, tensor, Reduce::kSum);
+      if (work != Work::kDuring) return group.all_reduce(stream, tensor, Reduce::kSum);
+      Transfer transfer = group.start_all_reduce(stream, tensor, Reduce::kSum);
       compute(stream);
       transfer.wait();
     });
   };
-  const int size = ranks.size();
-  const double little = sum(64), all = sum(large);
+  const int size = group.size();
+  const double little = sum(64), much = sum(large);
   const double alone = work == Work::kNone ? 0 : stopwatch.alone([&] { compute(stream); });
   const double latency = std::max(little - alone, 0.0);
-  const double moving = std::max(all - little, 1e-9);
+  const double moving = std::max(much - little, 1e-9);
   const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
   const bool leaves = in_node < size;
   return {.name = name,
@@ -83,24 +85,44 @@ Link link_of(Communicator& ranks, Device device, MachinePace& pace, std::size_t 
           .latency = latency / (2.0 * (size - 1))};
 }
 
-Network network_of(World& world, Communicator& all, Communicator& node, Device device,
-                   MachinePace& pace, std::size_t samples, const CalibrationSizes& sizes) {
+using Groups = std::vector<std::unique_ptr<Communicator>>;
+
+// Groups of neighbors, in which each is half of the next larger one, of a single node whose ranks
+// share cores.
+Groups groups_within(World& world, const Communicator& node) {
+  Groups groups;
+  if (node.size() < world.size() || !share_cores(node)) return groups;
+  for (int size = 2; size < node.size() && node.size() % size == 0; size *= 2) {
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), world.rank() / size * size);
+    groups.push_back(world.split(fmt::format("calibration of {}", size), ranks));
+  }
+  return groups;
+}
+
+Network network_of(World& world, Communicator& all, Communicator& node, const Groups& groups,
+                   Device device, MachinePace& pace, std::size_t samples,
+                   const CalibrationSizes& sizes) {
   Network network = listed_network(device);
   network.ranks_per_node = node.size();
   if (!device.is_cuda()) network.overlaps = false;
   const Memory own(sizes.activations, device);
   // Where each rank has a core the difference to computation alone would be noise.
-  const auto link = [&](Communicator& ranks, const char* where) {
-    return link_of(ranks, device, pace, samples, own.data(), sizes.activations, node.size(),
+  const auto link = [&](Communicator& timed, Communicator& group, const std::string& where) {
+    return link_of(timed, group, device, pace, samples, own.data(), sizes.activations, node.size(),
                    !device.is_cuda() && share_cores(node) ? Work::kBefore : Work::kNone,
                    world.transport() + where);
   };
-  if (node.size() > 1) network.within = link(node, " within the node");
-  if (node.size() < world.size()) network.between = link(all, " between nodes");
+  if (node.size() > 1) network.within = link(node, node, " within the node");
+  for (const std::unique_ptr<Communicator>& group : groups) {
+    network.within_groups.push_back(
+        {group->size(), link(node, *group, fmt::format(" within {} ranks", group->size()))});
+  }
+  if (node.size() < world.size()) network.between = link(all, all, " between nodes");
   if (device.is_cuda()) return network;
   if (const std::unique_ptr<SharedMemory> memory = world.share(sizes.bucket)) {
-    network.shared = link_of(node, device, pace, samples, memory->data(), sizes.bucket, node.size(),
-                             Work::kDuring, "shared memory of the node");
+    network.shared = link_of(node, node, device, pace, samples, memory->data(), sizes.bucket,
+                             node.size(), Work::kDuring, "shared memory of the node");
   }
   return network;
 }
@@ -123,6 +145,12 @@ Network median_of(const std::vector<Network>& passes) {
       passes, network.within, [](const Network& n) -> auto& { return n.within; });
   take_medians(
       passes, network.between, [](const Network& n) -> auto& { return n.between; });
+  for (std::size_t i = 0; i < network.within_groups.size(); ++i) {
+    take_medians(
+        passes, network.within_groups[i].link, [i](const Network& n) -> auto& {
+          return n.within_groups[i].link;
+        });
+  }
   if (network.shared) {
     take_medians(
         passes, *network.shared, [](const Network& n) -> auto& { return *n.shared; });
@@ -150,6 +178,7 @@ void change_pace(DeviceProfile& profile, double factor, double half_factor, int 
   Network& network = profile.network;
   if (network.ranks_per_node > 1) change_pace(network.within, factor);
   if (network.ranks_per_node < ranks) change_pace(network.between, factor);
+  for (GroupLink& group : network.within_groups) change_pace(group.link, factor);
   if (network.shared) change_pace(*network.shared, factor);
 }
 
@@ -160,9 +189,11 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   const std::unique_ptr<Communicator> node =
       world.split("calibration of a node", ranks_of_node(world));
   const bool on_cuda = device.is_cuda();
-  MachinePace pace(device), half_pace(device, DType::kBf16);
+  const Groups groups = on_cuda ? Groups() : groups_within(world, *node);
+  const double sharing = on_cuda ? 1 : ranks_per_core(*node);
+  MachinePace pace(device, DType::kF32, sharing), half_pace(device, DType::kBf16, sharing);
   std::optional<WaitingRanks> waiting;
-  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace, half_pace);
+  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace);
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -183,7 +214,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   std::vector<Network> networks;
   for (std::size_t pass = 0; pass < passes; ++pass) {
     if (waiting) waiting->sample();
-    networks.push_back(network_of(world, *all, *node, device, pace, samples, sizes));
+    networks.push_back(network_of(world, *all, *node, groups, device, pace, samples, sizes));
     compute.measure(profile);
   }
   profile.network = median_of(networks);

@@ -1,6 +1,7 @@
 #include "trainer/tools/plan/calibrate/machine_pace.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "trainer/telemetry/clock.h"
 
@@ -15,17 +16,24 @@ constexpr double kInterrupted = 0.1;
 
 }  // namespace
 
-MachinePace::MachinePace(Device device, DType dtype)
-    : changes_(!device.is_cuda()), product_(kSide, dtype) {}
+MachinePace::MachinePace(Device device, DType dtype, double sharing)
+    : changes_(!device.is_cuda()), sharing_(sharing), product_(kSide, dtype) {}
+
+double MachinePace::now() const {
+  if (sharing_ <= 1) return seconds_now();
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return sharing_ * (static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec));
+}
 
 double MachinePace::sample(double seconds) {
   if (!changes_) return 1;
-  const double start = seconds_now();
+  const double start = now();
   double passed = 0;
   int count = 0;
   for (; passed < seconds; ++count) {
     product_(stream_);
-    passed = seconds_now() - start;
+    passed = now() - start;
   }
   return count / passed;
 }

@@ -11,9 +11,13 @@ namespace trireme {
 // shared with another machine is sometimes twice as fast, and all else is not.
 class MachinePace {
  public:
-  // The pace of a GPU is always 1.
-  explicit MachinePace(Device device, DType dtype = DType::kF32);
+  // The pace of a GPU is always 1. `sharing`: ranks per core, at least 1.
+  explicit MachinePace(Device device, DType dtype = DType::kF32, double sharing = 1);
 
+  // The clock of a rank that is at work, in seconds. Of one that shares its core, the time that the
+  // core gave it, times `sharing`: what all take together if they are at work throughout, without
+  // what begins and ends with turns of the scheduler.
+  double now() const;
   // Matmuls per second of this thread, repeated for so many seconds.
   double sample(double seconds);
   // Adds a sample's mean over all ranks.
@@ -25,6 +29,7 @@ class MachinePace {
 
  private:
   const bool changes_;
+  const double sharing_;
   Stream stream_;
   CpuMatmul product_;
   std::vector<double> rates_;

@@ -54,11 +54,15 @@ void Stopwatch::sample_pace() {
 
 // Seconds of a call by samples of this rank's calls per second. Between samples the pace's.
 double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
-  const double spell = spell_of(ranks_) / 2;
-  std::vector<double> calls, paces = {pace_.sample(spell)};
+  // Together: a rank whose neighbors on its core still wait would have it for itself.
+  const auto sample = [&] {
+    ranks_.barrier(host_);
+    return pace_.sample(spell_of(ranks_) / 2);
+  };
+  std::vector<double> calls, paces = {sample()};
   for (std::size_t i = 0; i < samples_; ++i) {
     calls.push_back(calls_per_second());
-    paces.push_back(pace_.sample(spell));
+    paces.push_back(sample());
   }
   ranks_.all_reduce(host_, host_tensor(std::span(calls)), Reduce::kSum);
   ranks_.all_reduce(host_, host_tensor(std::span(paces)), Reduce::kSum);
@@ -68,10 +72,10 @@ double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
 }
 
 double Stopwatch::calls_per_second(const Work& work, int calls) {
-  const double spell = spell_of(ranks_), start = seconds_now();
+  const double spell = spell_of(ranks_), start = pace_.now();
   int count = 0;
   double passed = 0;
-  for (; passed < spell; passed = seconds_now() - start) {
+  for (; passed < spell; passed = pace_.now() - start) {
     for (int i = 0; i < calls; ++i) work();
     stream_.synchronize();
     count += calls;

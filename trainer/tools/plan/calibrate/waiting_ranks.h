@@ -1,39 +1,42 @@
 #pragma once
+#include <vector>
+
 #include "parallel/comm/communicator.h"
 #include "trainer/tools/plan/calibrate/cpu_matmul.h"
-#include "trainer/tools/plan/calibrate/stopwatch.h"
+#include "trainer/tools/plan/calibrate/machine_pace.h"
 #include "trainer/tools/plan/device/device_profile.h"
 
 namespace trireme {
 
 // Measures what CPU ranks of a node lose by waiting for each other. Where each has a core, all wait
-// for the slowest. Where they share cores, those of ranks that wait should speed up the others.
+// for the slowest. Where they share cores, those of ranks that wait should speed up the others; but
+// ranks that exchange messages also wait for one that waits for its core.
 class WaitingRanks {
  public:
-  // All outlive it. `half_pace`: of matmuls in bfloat16.
-  WaitingRanks(Communicator& ranks, MachinePace& pace, MachinePace& half_pace);
+  // All outlive it. `clock`: of ranks at work.
+  WaitingRanks(Communicator& ranks, const MachinePace& clock);
 
   // Collective. As cores slow down for seconds, several samples at different times are needed.
   void sample();
-  // Sets Network::lockstep, or DeviceProfile::idle_time_used, of a profile whose `cores` and
+  // Sets Network::lockstep and DeviceProfile::idle_time_used of a profile whose `cores` and
   // `ranks_per_node` are set, and lowers the efficiency of its matmuls in bfloat16 by what these
   // lose more than float32's.
   void fill(DeviceProfile& profile) const;
 
  private:
-  // Matmuls of a sample, one after the other.
+  // Matmuls one after the other.
   class Products {
    public:
-    Products(Communicator& ranks, MachinePace& pace, DType dtype);
-    // Seconds of all ranks by themselves.
-    double alone();
-    // Seconds of those of the ranks that work, until all know of their end.
-    double until_all_end(bool works);
+    Products(Communicator& ranks, const MachinePace& clock, DType dtype);
+    // Seconds of the ranks that work, until all know of their end, over those that the work alone
+    // took them: above 1 if they wait, below 1 if they get the cores of the others. The ranks wait
+    // for each other after every `between_messages` too, if it is not 0.
+    double slowdown(bool works, int between_messages = 0);
 
    private:
     Communicator& ranks_;
+    const MachinePace& clock_;
     Stream stream_;
-    Stopwatch stopwatch_;
     CpuMatmul product_;
     int count_ = 1;
   };
@@ -42,11 +45,12 @@ class WaitingRanks {
   const bool in_first_half_;  // of the ranks
   const int ranks_;
   Products products_, half_products_;
-  // Sums of samples: all ranks by themselves; all, or one half after the other, with a barrier.
-  double alone_ = 0, waiting_ = 0, half_alone_ = 0, half_waiting_ = 0;
+  // Slowdowns: of all ranks, of all in bfloat16, and of one half after the other.
+  std::vector<double> of_all_, of_all_in_half_, of_one_half_;
 };
 
-// Whether ranks of a node outnumber its cores.
+// Ranks of a node that share a core, at least 1; and whether they do.
+double ranks_per_core(const Communicator& node);
 bool share_cores(const Communicator& node);
 
 }  // namespace trireme

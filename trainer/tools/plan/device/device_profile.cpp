@@ -23,6 +23,11 @@ void json_fields(auto& f, Link& link) {
   }
 }
 
+void json_fields(auto& f, GroupLink& group) {
+  f("ranks", group.ranks);
+  f("link", group.link);
+}
+
 void json_fields(auto& f, MatmulEfficiency& matmul) {
   f("product", matmul.product);
   f("half_depth", matmul.half_depth);
@@ -61,6 +66,9 @@ void json_fields(auto& f, Network& network) {
   if (f.has("even", network.even)) f("even", network.even);
   if (f.has("ranks_per_host", network.ranks_per_host > 0)) {
     f("ranks_per_host", network.ranks_per_host);
+  }
+  if (f.has("within_groups", !network.within_groups.empty())) {
+    f("within_groups", network.within_groups);
   }
   if (f.has("shared", network.shared.has_value())) f.nullable("shared", network.shared);
 }
@@ -119,6 +127,11 @@ void check(const DeviceProfile& profile, const std::string& from) {
   for (const Link* link : {&profile.network.within, &profile.network.between}) {
     positive("bandwidth", link->bandwidth);
     positive("reached", link->reached);
+  }
+  for (const GroupLink& group : profile.network.within_groups) {
+    positive("within_groups.ranks", group.ranks);
+    positive("within_groups.link.bandwidth", group.link.bandwidth);
+    positive("within_groups.link.reached", group.link.reached);
   }
   if (profile.host.bandwidth != 0) {
     positive("host.bandwidth", profile.host.bandwidth);

@@ -95,6 +95,11 @@ struct DeviceProfile {
   double stream_bandwidth(NumberFormat numbers, const std::string& op) const;
   // The CPU, or a GPU that this machine need not have.
   Device device() const;
+  // Network::lockstep, if it applies to a run of so many ranks whose layers exchange messages or
+  // not.
+  double lockstep(std::int64_t ranks, bool with_messages) const {
+    return ranks > 1 && (with_messages || !shares_cores()) ? network.lockstep : 0;
+  }
   // Speedup of a rank if only `busy` ranks of its node work, relative to all ranks working.
   double pace(double busy) const;
 };

@@ -78,7 +78,7 @@ bool shares_memory(const Network& network, const GroupShape& group) {
 
 double straggling(const Network& network, std::int64_t ranks) {
   const double nodes = static_cast<double>(ranks) / kRanksWithoutStraggling;
-  return network.straggling * std::log2(std::max(nodes, 1.0)) + (ranks > 1 ? network.lockstep : 0);
+  return network.straggling * std::log2(std::max(nodes, 1.0));
 }
 
 Network with_even_nodes(Network network, std::int64_t ranks) {
@@ -113,6 +113,13 @@ double collective_seconds(const Network& network, Collective collective, const G
                           double bytes) {
   if (group.size < 2) return 0;
   const int in_node = ranks_in_node(network, group);
+  for (const GroupLink& smaller : network.within_groups) {
+    if (in_node > smaller.ranks) continue;
+    Network own = network;
+    own.within = smaller.link;
+    own.within_groups.clear();
+    return collective_seconds(own, collective, group, bytes);
+  }
   const double sent = bytes_sent(collective, group.size, bytes);
   if (collective == Collective::kSend) {
     if (in_node == group.size) return network.within.latency + sent / rate_within(network, 1);

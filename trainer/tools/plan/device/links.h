@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/device/planned_op.h"
 
@@ -17,6 +18,12 @@ struct Link {
   double ll128_latency = 0;
 };
 
+// Between the ranks of every group of `ranks`, all groups at work.
+struct GroupLink {
+  int ranks = 0;
+  Link link;
+};
+
 // Links within and between nodes. Every rank has its own link out of its node, as with one network
 // card per GPU.
 struct Network {
@@ -29,8 +36,9 @@ struct Network {
   double occupied = 0;
   // Share by which each doubling of the ranks above 8 prolongs a step: all wait for the slowest.
   double straggling = 0;
-  // Share by which ranks that wait for each other are slower than by themselves: of virtual cores,
-  // whose speeds change apart.
+  // Share by which ranks that wait for each other are slower than by themselves: all on virtual
+  // cores, whose speeds change apart; those that exchange messages within layers where they share
+  // cores.
   double lockstep = 0;
   // `within` is the sum of equal links to each other rank of the node, not one link to a switch.
   bool pairwise = false;
@@ -39,6 +47,9 @@ struct Network {
   // Of a computer, which fails as a whole, if a node in the sense of `within` has several; 0: it
   // has not.
   int ranks_per_host = 0;
+  // Replace `within` in smaller groups, each in those of at most its ranks, which ascend: where
+  // ranks share cores a message waits until the scheduler has run them all.
+  std::vector<GroupLink> within_groups = {};
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
@@ -63,6 +74,7 @@ double collective_seconds(const Network& network, Collective collective, const G
                           double bytes);
 
 // Share by which waiting for the slowest of so many ranks prolongs their steps.
+// Without Network::lockstep.
 double straggling(const Network& network, std::int64_t ranks);
 
 // Of `even` nodes as many ranks as divide the run's evenly: of racks of 72 GPUs 64 in runs of 256.

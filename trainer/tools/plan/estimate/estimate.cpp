@@ -226,7 +226,8 @@ StepEstimate StepModel::estimate() {
   sums.reducing = reduced - result_.timeline.makespan;
   sums.tied = times_.tied;
   const double computed = reduced + sums.tied;
-  result_.parts.waiting = computed * straggling(device_.network, work_.ranks());
+  result_.parts.waiting = computed * (straggling(device_.network, work_.ranks()) +
+                                      device_.lockstep(work_.ranks(), result_.parts.messages > 0));
   update(computed);
   fill_traffic(busiest);
   return std::move(result_);

@@ -93,7 +93,10 @@ bool is_of_data(const PlannedOp& message) {
 MessageTime data_message(const PlannedOp& message, const Workload& work, const Network& links) {
   const GroupShape group = group_of(message.name, work);
   Network network = links;
-  if (shares_memory(links, group)) network.within = *links.shared;
+  if (shares_memory(links, group)) {
+    network.within = *links.shared;
+    network.within_groups.clear();
+  }
   const double bucket =
       static_cast<double>(work.spec.bucket) * static_cast<double>(message.element);
   const double of_bucket =
