@@ -18,6 +18,7 @@ class MachinePace {
   // core gave it, times `sharing`: what all take together if they are at work throughout, without
   // what begins and ends with turns of the scheduler.
   double now() const;
+  double sharing() const { return sharing_; }
   // Matmuls per second of this thread, repeated for so many seconds.
   double sample(double seconds);
   // Adds a sample's mean over all ranks.

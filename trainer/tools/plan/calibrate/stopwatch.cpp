@@ -1,7 +1,5 @@
 #include "trainer/tools/plan/calibrate/stopwatch.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -14,14 +12,11 @@
 namespace trireme {
 namespace {
 
-// Seconds of a sample; with many ranks several time slices of the scheduler for each that shares a
-// core. Of the pace half as long.
+// Seconds of a sample by the clock of ranks at work. Of the pace half as long.
 constexpr double kSpellAlone = 0.006, kSpellOfMany = 0.012;
 
 double spell_of(const Communicator& ranks) {
-  if (ranks.size() == 1) return kSpellAlone;
-  const double sharing = ranks.size() / static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  return kSpellOfMany * std::max(sharing, 1.0);
+  return ranks.size() == 1 ? kSpellAlone : kSpellOfMany;
 }
 
 }  // namespace
@@ -54,15 +49,11 @@ void Stopwatch::sample_pace() {
 
 // Seconds of a call by samples of this rank's calls per second. Between samples the pace's.
 double Stopwatch::median_of(const std::function<double()>& calls_per_second) {
-  // Together: a rank whose neighbors on its core still wait would have it for itself.
-  const auto sample = [&] {
-    ranks_.barrier(host_);
-    return pace_.sample(spell_of(ranks_) / 2);
-  };
-  std::vector<double> calls, paces = {sample()};
+  const double spell = spell_of(ranks_) / 2;
+  std::vector<double> calls, paces = {pace_.sample(spell)};
   for (std::size_t i = 0; i < samples_; ++i) {
     calls.push_back(calls_per_second());
-    paces.push_back(sample());
+    paces.push_back(pace_.sample(spell));
   }
   ranks_.all_reduce(host_, host_tensor(std::span(calls)), Reduce::kSum);
   ranks_.all_reduce(host_, host_tensor(std::span(paces)), Reduce::kSum);
@@ -91,7 +82,9 @@ int Stopwatch::calls_of_a_spell(const Work& work) {
   stream_.synchronize();
   double once[] = {seconds_now() - start};
   ranks_.all_reduce(host_, host_tensor(std::span(once)), Reduce::kMax);
-  return static_cast<int>(std::clamp(spell_of(ranks_) / once[0], 1.0, 1000.0));
+  // Several time slices of the scheduler for each rank that shares a core.
+  const double spell = pace_.sharing() * spell_of(ranks_);
+  return static_cast<int>(std::clamp(spell / once[0], 1.0, 1000.0));
 }
 
 }  // namespace trireme
