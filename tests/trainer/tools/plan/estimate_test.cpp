@@ -402,7 +402,7 @@ TEST(Profile, RanksThatWaitSpeedUpThoseThatShareTheirCores) {
   EXPECT_EQ(cpu.pace(4), 1.5);
 }
 
-TEST(Estimate, RanksThatShareCoresLoseByMessagesWithinLayersAlone) {
+TEST(Estimate, RanksInLockstepAreThoseThatMeetInLayersOrOnceAStepOnCoresOfTheirOwn) {
   DeviceProfile cpu = find_profile("CPU");
   cpu.network.ranks_per_node = 4;
   cpu.network.lockstep = 0.25;
@@ -412,6 +412,7 @@ TEST(Estimate, RanksThatShareCoresLoseByMessagesWithinLayersAlone) {
   cpu.cores = 4;
   EXPECT_GT(waiting({.data_shard = 4}), 0);
   EXPECT_GT(waiting({.tensor = 4}), 0);
+  EXPECT_EQ(waiting({.pipeline = 4}), 0);
   cpu.cores = 2;
   EXPECT_EQ(waiting({.data_shard = 4}), 0);
   EXPECT_GT(waiting({.tensor = 4}), 0);

@@ -59,7 +59,7 @@ struct TimeBand {
 };
 // Of a profile that was measured: 16 of 18 runs in scripts/speed/RESULTS.md and of experts on CPUs.
 inline constexpr TimeBand kMeasuredBand{0.95, 1.12};
-// The same of ranks that share cores: 18 of 20 such runs in CPU.md, which it was chosen from.
+// The same of ranks that share cores, chosen from 20 such runs before those in CPU.md.
 inline constexpr TimeBand kSharedCoresBand{0.86, 1.15};
 
 // A device with its memory and links; for a CPU, the resources of one rank.
@@ -95,11 +95,6 @@ struct DeviceProfile {
   double stream_bandwidth(NumberFormat numbers, const std::string& op) const;
   // The CPU, or a GPU that this machine need not have.
   Device device() const;
-  // Network::lockstep, if it applies to a run of so many ranks whose layers exchange messages or
-  // not.
-  double lockstep(std::int64_t ranks, bool with_messages) const {
-    return ranks > 1 && (with_messages || !shares_cores()) ? network.lockstep : 0;
-  }
   // Speedup of a rank if only `busy` ranks of its node work, relative to all ranks working.
   double pace(double busy) const;
 };

@@ -36,9 +36,8 @@ struct Network {
   double occupied = 0;
   // Share by which each doubling of the ranks above 8 prolongs a step: all wait for the slowest.
   double straggling = 0;
-  // Share by which ranks that wait for each other are slower than by themselves: all on virtual
-  // cores, whose speeds change apart; those that exchange messages within layers where they share
-  // cores.
+  // Share by which ranks that wait for each other are slower than by themselves: on virtual cores,
+  // whose speeds change apart, or on shared ones.
   double lockstep = 0;
   // `within` is the sum of equal links to each other rank of the node, not one link to a switch.
   bool pairwise = false;

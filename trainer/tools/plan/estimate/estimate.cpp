@@ -29,6 +29,7 @@ class StepModel {
   void fill_parts(int rank);
   double reduce_gradients();
   double publish_weights(std::size_t rank);
+  double lockstep() const;
   void update(double computed);
   void fill_traffic(int rank);
 
@@ -211,6 +212,15 @@ void StepModel::fill_traffic(int rank) {
   }
 }
 
+// Ranks whose layers exchange messages are in lockstep. Those of a pipeline alone wait in its
+// bubbles; others wait for each other once a step, and meanwhile have cores of their own or share
+// them.
+double StepModel::lockstep() const {
+  const bool meets_in_layers = result_.parts.messages > 0;
+  const bool meets = work_.ranks() > 1 && work_.mesh.pipeline == 1 && !device_.shares_cores();
+  return meets_in_layers || meets ? device_.network.lockstep : 0;
+}
+
 StepEstimate StepModel::estimate() {
   play();
   int busiest = 0;
@@ -226,8 +236,7 @@ StepEstimate StepModel::estimate() {
   sums.reducing = reduced - result_.timeline.makespan;
   sums.tied = times_.tied;
   const double computed = reduced + sums.tied;
-  result_.parts.waiting = computed * (straggling(device_.network, work_.ranks()) +
-                                      device_.lockstep(work_.ranks(), result_.parts.messages > 0));
+  result_.parts.waiting = computed * (straggling(device_.network, work_.ranks()) + lockstep());
   update(computed);
   fill_traffic(busiest);
   return std::move(result_);

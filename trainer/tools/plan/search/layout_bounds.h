@@ -77,8 +77,7 @@ class LayoutBounds {
   // Multiplies the times of all layouts: all wait for the slowest node, and a rank that shares
   // cores is at most as fast as while the others wait.
   double slowdown(std::int64_t ranks) const {
-    return (1 + straggling(profile_.network, ranks) + profile_.lockstep(ranks, false)) /
-           profile_.pace(1);
+    return (1 + straggling(profile_.network, ranks)) / profile_.pace(1);
   }
 
   const DeviceProfile& profile_;
