@@ -183,8 +183,8 @@ Command make_doctor(CLI::App& program, const std::vector<Override>& overrides) {
   app->add_option(
          "--calibrate", *profile,
          "Measure throughput and write a profile for 'trireme plan --gpu FILE.json'; "
-         "under mpirun or srun all ranks measure at once: start them as the run's, bound to "
-         "cores alike")
+         "under mpirun or srun all ranks measure at once; launch them like the run, with the same "
+         "binding to cores")
       ->type_name("FILE.json")
       ->excludes(config);
   const auto device = std::make_shared<std::string>("cpu");

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Of all ranks' work between two looks at the clock.
+// Of work in a sample, by the clock of ranks at work.
 constexpr double kSeconds = 0.064;
 constexpr int kRounds = 10;
 // About as many FLOPs as a layer of a small model has between two messages.
@@ -91,7 +91,7 @@ void WaitingRanks::sample() {
       of_one_half_.push_back(products_.slowdown(in_first_half_ == (round % 2 == 0)));
     } else {
       of_all_.push_back(products_.slowdown(true));
-      of_all_in_half_.push_back(half_products_.slowdown(true));
+      of_all_in_bfloat16_.push_back(half_products_.slowdown(true));
     }
   }
 }
@@ -100,7 +100,7 @@ void WaitingRanks::fill(DeviceProfile& profile) const {
   const double slower = std::max(1.0, usual_mean(of_all_));
   profile.network.lockstep = slower - 1;
   if (!share_cores_) {
-    const double half_slower = std::max(slower, usual_mean(of_all_in_half_));
+    const double half_slower = std::max(slower, usual_mean(of_all_in_bfloat16_));
     slow_down(profile.rates[static_cast<std::size_t>(NumberFormat::kHalf)], half_slower / slower);
     return;
   }

@@ -13,14 +13,14 @@ namespace trireme {
 // ranks that exchange messages also wait for one that waits for its core.
 class WaitingRanks {
  public:
-  // All outlive it. `clock`: of ranks at work.
+  // All outlive it. Of `clock` only now() is used.
   WaitingRanks(Communicator& ranks, const MachinePace& clock);
 
   // Collective. As cores slow down for seconds, several samples at different times are needed.
   void sample();
-  // Sets Network::lockstep and DeviceProfile::idle_time_used of a profile whose `cores` and
-  // `ranks_per_node` are set, and lowers the efficiency of its matmuls in bfloat16 by what these
-  // lose more than float32's.
+  // Of a profile whose `cores` and `ranks_per_node` are set: sets Network::lockstep and, where
+  // ranks share cores, DeviceProfile::idle_time_used. Otherwise lowers the efficiency of its
+  // matmuls in bfloat16 by what these lose more than float32's.
   void fill(DeviceProfile& profile) const;
 
  private:
@@ -46,7 +46,7 @@ class WaitingRanks {
   const int ranks_;
   Products products_, half_products_;
   // Slowdowns: of all ranks, of all in bfloat16, and of one half after the other.
-  std::vector<double> of_all_, of_all_in_half_, of_one_half_;
+  std::vector<double> of_all_, of_all_in_bfloat16_, of_one_half_;
 };
 
 // Ranks of a node that share a core, at least 1; and whether they do.

@@ -72,8 +72,8 @@ struct GroupShape {
 double collective_seconds(const Network& network, Collective collective, const GroupShape& group,
                           double bytes);
 
-// Share by which waiting for the slowest of so many ranks prolongs their steps.
-// Without Network::lockstep.
+// Share by which waiting for the slowest of so many ranks prolongs their steps, without
+// Network::lockstep.
 double straggling(const Network& network, std::int64_t ranks);
 
 // Of `even` nodes as many ranks as divide the run's evenly: of racks of 72 GPUs 64 in runs of 256.

@@ -212,13 +212,13 @@ void StepModel::fill_traffic(int rank) {
   }
 }
 
-// Ranks whose layers exchange messages are in lockstep. Those of a pipeline alone wait in its
-// bubbles; others wait for each other once a step, and meanwhile have cores of their own or share
-// them.
+// The share by which ranks that wait for each other prolong the step. Without messages within
+// layers they do so once a step, where it costs nothing if another rank of their core works
+// meanwhile, or in the pipeline's bubbles.
 double StepModel::lockstep() const {
-  const bool meets_in_layers = result_.parts.messages > 0;
-  const bool meets = work_.ranks() > 1 && work_.mesh.pipeline == 1 && !device_.shares_cores();
-  return meets_in_layers || meets ? device_.network.lockstep : 0;
+  const bool in_layers = result_.parts.messages > 0;
+  const bool once_a_step = work_.ranks() > 1 && work_.mesh.pipeline == 1 && !device_.shares_cores();
+  return in_layers || once_a_step ? device_.network.lockstep : 0;
 }
 
 StepEstimate StepModel::estimate() {
