@@ -418,6 +418,31 @@ TEST(Estimate, RanksInLockstepAreThoseThatMeetInLayersOrOnceAStepOnCoresOfTheirO
   EXPECT_GT(waiting({.tensor = 4}), 0);
 }
 
+TEST(Estimate, RanksThatShareCoresAreInLockstepIfTheyWaitForCollectivesInLayers) {
+  DeviceProfile cpu = find_profile("CPU");
+  cpu.network.ranks_per_node = 4;
+  cpu.network.lockstep = 0.25;
+  cpu.cores = 2;
+  const auto waiting = [&](ContextMethod method, std::int64_t ulysses, std::int64_t zero) {
+    Workload work = of({.context = 4}, 4);
+    work.spec.parallelism.context_method = method;
+    work.spec.parallelism.context_ulysses = ulysses;
+    work.spec.parallelism.zero = zero;
+    return estimate_step(work, cpu).parts.waiting;
+  };
+  EXPECT_GT(waiting(ContextMethod::kAllGather, 1, 1), 0);
+  EXPECT_GT(waiting(ContextMethod::kUlysses, 4, 1), 0);
+  EXPECT_GT(waiting(ContextMethod::kRing, 2, 1), 0);
+  EXPECT_EQ(waiting(ContextMethod::kRing, 1, 1), 0);
+  EXPECT_EQ(waiting(ContextMethod::kRing, 1, 2), 0);
+  EXPECT_GT(waiting(ContextMethod::kRing, 1, 3), 0);
+  const double of_all = waiting(ContextMethod::kUlysses, 4, 1);
+  const double of_pairs = waiting(ContextMethod::kRing, 2, 1);
+  cpu.network.within_groups = {{2, cpu.network.within, 0.125}};
+  EXPECT_DOUBLE_EQ(waiting(ContextMethod::kUlysses, 4, 1), of_all);
+  EXPECT_DOUBLE_EQ(waiting(ContextMethod::kRing, 2, 1), of_pairs / 2);
+}
+
 TEST(Profile, ComesBackAsItWasWritten) {
   const auto path = std::filesystem::path(testing::TempDir()) / "profile.json";
   DeviceProfile written = find_profile("H200");
@@ -425,7 +450,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   written.cores = 3;
   written.idle_time_used = 0.5;
   written.network.shared = written.network.within;
-  written.network.within_groups = {{2, written.network.between}};
+  written.network.within_groups = {{2, written.network.between, 0.125}};
   written.network.overlaps = false;
   written.network.lockstep = 0.25;
   written.host.bandwidth = 7;
@@ -442,6 +467,7 @@ TEST(Profile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.idle_time_used, 0.5);
   ASSERT_EQ(read.network.within_groups.size(), 1U);
   EXPECT_EQ(read.network.within_groups.front().ranks, 2);
+  EXPECT_EQ(read.network.within_groups.front().lockstep, 0.125);
   EXPECT_EQ(read.network.within_groups.front().link.latency, written.network.between.latency);
   EXPECT_EQ(read.band.least, kSharedCoresBand.least);
   EXPECT_EQ(read.rate(NumberFormat::kHalf).grouped.value().half_rows, 7);

@@ -11,7 +11,7 @@ namespace {
 TEST(WaitingRanks, LowerTheEfficiencyOfAllMatmulsInBfloat16) {
   SelfCommunicator alone;
   const MachinePace clock{Device{}};
-  WaitingRanks waiting(alone, clock);
+  WaitingRanks waiting(alone, {}, clock);
   waiting.sample();
   DeviceProfile profile = find_profile("CPU");
   ProductRate& half = profile.rates[static_cast<std::size_t>(NumberFormat::kHalf)];

@@ -54,7 +54,8 @@ enum class Work : std::uint8_t { kNone, kBefore, kDuring };
 
 // Fits the formulas of links.cpp to a small all-reduce and a large one of `memory` in groups, which
 // together are the ranks that `all` times. With `work` ranks compute before or during them as in a
-// step, in which those that share a core take turns.
+// step, in which those that share a core take turns; where they do so before, latencies are those
+// of WaitingRanks.
 Link link_of(Communicator& all, Communicator& group, Device device, MachinePace& pace,
              std::size_t samples, std::byte* memory, std::size_t large, int in_node, Work work,
              const std::string& name) {
@@ -74,7 +75,7 @@ Link link_of(Communicator& all, Communicator& group, Device device, MachinePace&
   };
   const int size = group.size();
   const double little = sum(64), much = sum(large);
-  const double alone = work == Work::kNone ? 0 : stopwatch.alone([&] { compute(stream); });
+  const double alone = work == Work::kDuring ? stopwatch.alone([&] { compute(stream); }) : 0;
   const double latency = std::max(little - alone, 0.0);
   const double moving = std::max(much - little, 1e-9);
   const double sent = bytes_sent(Collective::kAllReduce, size, static_cast<double>(large));
@@ -85,7 +86,7 @@ Link link_of(Communicator& all, Communicator& group, Device device, MachinePace&
           .latency = latency / (2.0 * (size - 1))};
 }
 
-using Groups = std::vector<std::unique_ptr<Communicator>>;
+using Groups = WaitingRanks::Groups;
 
 // Groups of neighbors, in which each is half of the next larger one, of a single node whose ranks
 // share cores.
@@ -193,7 +194,7 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
   const double sharing = on_cuda ? 1 : ranks_per_core(*node);
   MachinePace pace(device, DType::kF32, sharing), half_pace(device, DType::kBf16, sharing);
   std::optional<WaitingRanks> waiting;
-  if (!on_cuda && node->size() > 1) waiting.emplace(*node, pace);
+  if (!on_cuda && node->size() > 1) waiting.emplace(*node, groups, pace);
   DeviceProfile profile{
       .name = "CPU",
       .source = fmt::format("measured by trireme doctor --calibrate on {}, {} ranks",
@@ -218,8 +219,8 @@ DeviceProfile calibrate(World& world, Device device, const CalibrationSizes& siz
     compute.measure(profile);
   }
   profile.network = median_of(networks);
-  if (waiting) waiting->fill(profile);
   change_pace(profile, pace.mean_over_first(), half_pace.mean_over_first(), world.size());
+  if (waiting) waiting->fill(profile);
   return profile;
 }
 

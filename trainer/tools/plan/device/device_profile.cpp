@@ -26,6 +26,7 @@ void json_fields(auto& f, Link& link) {
 void json_fields(auto& f, GroupLink& group) {
   f("ranks", group.ranks);
   f("link", group.link);
+  if (f.has("lockstep", group.lockstep > 0)) f("lockstep", group.lockstep);
 }
 
 void json_fields(auto& f, MatmulEfficiency& matmul) {

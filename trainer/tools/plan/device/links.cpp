@@ -76,6 +76,14 @@ bool shares_memory(const Network& network, const GroupShape& group) {
   return network.shared && ranks_in_node(network, group) == group.size;
 }
 
+double Network::lockstep_of(std::int64_t ranks) const {
+  if (ranks < 2) return 0;
+  for (const GroupLink& smaller : within_groups) {
+    if (ranks <= smaller.ranks) return smaller.lockstep;
+  }
+  return lockstep;
+}
+
 double straggling(const Network& network, std::int64_t ranks) {
   const double nodes = static_cast<double>(ranks) / kRanksWithoutStraggling;
   return network.straggling * std::log2(std::max(nodes, 1.0));

@@ -22,6 +22,7 @@ struct Link {
 struct GroupLink {
   int ranks = 0;
   Link link;
+  double lockstep = 0;  // Network::lockstep of ranks that wait in these groups
 };
 
 // Links within and between nodes. Every rank has its own link out of its node, as with one network
@@ -52,6 +53,8 @@ struct Network {
   // Replaces `within` between data-parallel ranks of a node that read each other's memory.
   std::optional<Link> shared = {};
 
+  // Of ranks that wait for each other in groups of so many.
+  double lockstep_of(std::int64_t ranks) const;
   int ranks_of_host() const { return ranks_per_host > 0 ? ranks_per_host : ranks_per_node; }
   // Seconds by which communication of `sending` prolongs overlapped computation of `computing`.
   double waiting(double sending, double computing) const {

@@ -29,6 +29,7 @@ class StepModel {
   void fill_parts(int rank);
   double reduce_gradients();
   double publish_weights(std::size_t rank);
+  std::int64_t ranks_that_wait_in_layers() const;
   double lockstep() const;
   void update(double computed);
   void fill_traffic(int rank);
@@ -212,13 +213,27 @@ void StepModel::fill_traffic(int rank) {
   }
 }
 
+// Of the largest groups that wait for collectives within layers; 1: none. A ring's messages start
+// before the attention that precedes their use, and ZeRO-2's reductions are waited for later: a
+// rank makes up for its wait for a core meanwhile.
+std::int64_t StepModel::ranks_that_wait_in_layers() const {
+  const ParallelismConfig& layout = work_.spec.parallelism;
+  const MeshShape& mesh = work_.mesh;
+  const std::int64_t of_context =
+      layout.context_method == ContextMethod::kRing ? layout.context_ulysses : mesh.context;
+  const std::int64_t of_data = layout.zero == 3 ? mesh.data_shard * mesh.context : 1;
+  return std::max({mesh.tensor, mesh.expert, of_context, of_data});
+}
+
 // The share by which ranks that wait for each other prolong the step. Without messages within
-// layers they do so once a step, where it costs nothing if another rank of their core works
-// meanwhile, or in the pipeline's bubbles.
+// layers they do so once a step, or in the pipeline's bubbles. Where they share cores it costs
+// nothing if another rank of the core works meanwhile.
 double StepModel::lockstep() const {
+  const Network& network = device_.network;
+  if (device_.shares_cores()) return network.lockstep_of(ranks_that_wait_in_layers());
   const bool in_layers = result_.parts.messages > 0;
-  const bool once_a_step = work_.ranks() > 1 && work_.mesh.pipeline == 1 && !device_.shares_cores();
-  return in_layers || once_a_step ? device_.network.lockstep : 0;
+  const bool once_a_step = work_.ranks() > 1 && work_.mesh.pipeline == 1;
+  return in_layers || once_a_step ? network.lockstep : 0;
 }
 
 StepEstimate StepModel::estimate() {
