@@ -30,9 +30,12 @@ void slow_down(ProductRate& rate, double factor) {
   }
 }
 
-// Without those in which the program was stopped for a while.
+// Of a sample, over the least: the program was stopped for a while, which many of them may contain
+// as they are long, but no waiting is so.
+constexpr double kMostOverLeast = 1.5;
+
 double usual_mean(const std::vector<double>& slowdowns) {
-  const double most = 2 * median(slowdowns);
+  const double most = kMostOverLeast * *std::min_element(slowdowns.begin(), slowdowns.end());
   double sum = 0, count = 0;
   for (const double slowdown : slowdowns) {
     if (slowdown > most) continue;
