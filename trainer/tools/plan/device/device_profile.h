@@ -58,7 +58,7 @@ struct TimeBand {
   double least = 0, most = 0;
 };
 // Of a profile that was measured: of 18 runs in scripts/speed/RESULTS.md and of experts on CPUs 16,
-// and of 31 of two ranks on two cores, drawn by lot before those in CPU.md, 30.
+// and of 31 of two ranks on two cores, drawn by lot before those in CPU.md, 29.
 inline constexpr TimeBand kMeasuredBand{0.92, 1.12};
 // The same of ranks that share cores, chosen from 20 such runs before those in CPU.md.
 inline constexpr TimeBand kSharedCoresBand{0.86, 1.15};
