@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-// Of work in a sample, of each rank of a core: many time slices of the scheduler, whose first and
-// last ones are not as the others.
+// Of work in a sample, for each rank of a core: many time slices of the scheduler, as the first and
+// the last are unlike the others.
 constexpr double kSeconds = 0.064;
 constexpr int kRounds = 10, kRoundsOfGroups = 4;
 // About as many FLOPs as a layer of a small model has between two messages.
@@ -30,8 +30,8 @@ void slow_down(ProductRate& rate, double factor) {
   }
 }
 
-// Of a sample, over the least: the program was stopped for a while, which many of them may contain
-// as they are long, but no waiting is so.
+// A sample above this multiple of the least contains a stop of the program, and is left out.
+// Samples are so long that most of them may.
 constexpr double kMostOverLeast = 1.5;
 
 double usual_mean(const std::vector<double>& slowdowns) {
@@ -88,7 +88,7 @@ WaitingRanks::Spell WaitingRanks::Products::spell(bool computes, Communicator* g
     ++spell.messages;
   }
   ranks_.barrier(stream_);
-  // One that shares its core began when the core was free.
+  // Ranks that share a core begin one after the other.
   double limits[] = {-begin, seconds_now()};
   ranks_.all_reduce(stream_, host_tensor(std::span(limits)), Reduce::kMax);
   double sums[] = {computes ? computing : 0, computes ? 1.0 : 0.0};
