@@ -217,20 +217,25 @@ void Attention::mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
 }
 
 // This rank's term of the output projection, reduced over all ranks, in `into`.
-Tensor Attention::join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved) const {
+Tensor Attention::join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved,
+                       const Residual& residual) const {
+  if (residual) {
+    out_.forward_add(ctx, residual, mixed, saved.out);
+    return residual.sum;
+  }
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = out_.forward(ctx, passing, mixed, saved.out, region_.slice());
   return region_.leave(ctx, into, partial);
 }
 
 Tensor Attention::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
-                          Recompute recompute, Saved& saved) const {
+                          Recompute recompute, Saved& saved, const Residual& residual) const {
   const bool again = region_.recomputes_enter(recompute);
-  Arena& entered = recompute == Recompute::kSelective || again ? ctx.scratch : ctx.saved;
+  Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   saved.qkv = project(ctx, region_.enter(ctx, entered, x), batch.positions, saved);
   if (again) saved.in = {.own = x, .inverse_scale = saved.in.inverse_scale};
   mix(ctx, batch, saved);
-  return join(ctx, into, saved.mixed, saved);
+  return join(ctx, into, saved.mixed, saved, residual);
 }
 
 void Attention::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
@@ -297,7 +302,7 @@ Tensor Attention::decode(ExecContext& ctx, Tensor x, Tensor positions, std::int6
                          .soft_cap = spec_.soft_cap,
                          .window = spec_.window,
                          .sinks = sinks_ ? sinks_->value : Tensor{}});
-  return join(ctx, ctx.scratch, mixed, saved);
+  return join(ctx, ctx.scratch, mixed, saved, {});
 }
 
 }  // namespace trireme

@@ -75,10 +75,11 @@ class Attention {
   Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
             AttentionCore& core, const Tensor& rope_table);
 
-  // Returns y in `into`. With selective recomputation the region's input activations are not saved.
+  // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
+  // activations are not saved.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
-                 Recompute recompute, Saved& saved) const;
-  // Recomputes what a selective forward did not save: the input.
+                 Recompute recompute, Saved& saved, const Residual& residual = {}) const;
+  // Recomputes the input, which such a forward did not save.
   void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
   // Returns dx, in scratch.
   Tensor backward(ExecContext& ctx, Tensor dy, const MicroBatch& batch, const Saved& saved) const;
@@ -95,7 +96,8 @@ class Attention {
   void normalize_backward(ExecContext& ctx, Tensor dqkv, const Saved& saved) const;
   void rotate(ExecContext& ctx, Tensor qkv, Tensor positions, bool backward) const;
   void mix(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
-  Tensor join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved) const;
+  Tensor join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved,
+              const Residual& residual) const;
   ops::AttentionShape shape(const MicroBatch& batch) const;
 
   Region& region_;

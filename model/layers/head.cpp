@@ -12,8 +12,10 @@ Head::Head(ParamStore& params, const NormSpec& norm, const ops::LogitForm& form,
 
 std::int64_t Head::chunk_rows(Device device, std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kTile = 128;
-  const std::int64_t tiles = tuning_of(device).head_logits / vocab / kTile;
-  return std::min(tokens, std::max(tiles, std::int64_t{1}) * kTile);
+  const std::int64_t tiles =
+      std::max<std::int64_t>(tuning_of(device).head_logits / vocab / kTile, 1);
+  const std::int64_t chunks = (tokens + tiles * kTile - 1) / (tiles * kTile);
+  return std::min(tokens, (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile);
 }
 
 Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const {

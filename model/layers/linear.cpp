@@ -32,10 +32,19 @@ Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Sl
 }
 
 void Linear::forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part) const {
+  multiply(ctx, y, x, bias_ && part.index == 0 ? bias_->value : Tensor{}, {}, saved);
+}
+
+void Linear::forward_add(ExecContext& ctx, const Residual& residual, Tensor x, Saved& saved) const {
+  multiply(ctx, residual.sum, x, bias_ ? bias_->value : Tensor{}, residual.x, saved);
+}
+
+void Linear::multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor addend,
+                      Saved& saved) const {
   saved.x = x;
-  const Tensor bias = bias_ && part.index == 0 ? bias_->value : Tensor{};
   if (!is_float8()) {
-    ops::gemm(ctx.stream, y, x, weight_.value, {.transpose_b = true, .bias = bias});
+    ops::gemm(ctx.stream, y, x, weight_.value,
+              {.transpose_b = true, .bias = bias, .addend = addend});
     return;
   }
   saved.inverse_scale = ctx.saved.take({1}, DType::kF32);
@@ -44,7 +53,8 @@ void Linear::forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice p
       ops::quantize(ctx.stream, ctx.scratch, x, kValues, false, saved.inverse_scale);
   const ops::Float8Matrix right =
       ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, false);
-  ops::gemm_float8(ctx.stream, ctx.scratch, {y, left, right, ops::Accumulate::kReplace, bias});
+  ops::gemm_float8(ctx.stream, ctx.scratch,
+                   {.c = y, .a = left, .b = right, .bias = bias, .addend = addend});
 }
 
 Tensor Linear::backward_input(ExecContext& ctx, Gradient& gradient) const {

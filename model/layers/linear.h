@@ -27,6 +27,13 @@ class DeferredGradients {
   std::vector<Compute> deferred_;
 };
 
+// For a branch's last matrix product, on a rank that computes it alone: it writes sum = x + the
+// product. x stays valid, and is not sum.
+struct Residual {
+  Tensor x{}, sum{};
+  explicit operator bool() const { return static_cast<bool>(sum); }
+};
+
 // Precision of the operands of a linear layer's three matrix products. In float8 each operand has
 // its own per-tensor scale from its current values: activations and weights as E4M3, gradients as
 // E5M2. Every shard of a weight, every micro-batch and every chunk of one has its own scale.
@@ -68,6 +75,8 @@ class Linear {
   // Returns y in `into`; or replaces y.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part = {}) const;
   void forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part = {}) const;
+  // residual.sum = residual.x + y.
+  void forward_add(ExecContext& ctx, const Residual& residual, Tensor x, Saved& saved) const;
   // The two halves are separate so that a caller can send dx before it computes the weight
   // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch; or replaces dx.
   Tensor backward_input(ExecContext& ctx, Gradient& gradient) const;
@@ -86,6 +95,8 @@ class Linear {
 
  private:
   bool is_float8() const { return precision_ == MatmulPrecision::kFloat8; }
+  void multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor addend,
+                Saved& saved) const;
   void add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
 
   Weight& weight_;

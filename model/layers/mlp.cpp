@@ -75,26 +75,31 @@ std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ra
   return (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile;
 }
 
-Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute,
-                    Saved& saved) const {
+Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved,
+                    const Residual& residual) const {
   const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
-  Arena& entered = selective || again ? ctx.scratch : ctx.saved;
+  Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor all = region_.enter(ctx, entered, x);
   if (recompute == Recompute::kFull && chunk_rows(ctx, all) < all.rows()) {
     saved = {.up = {.x = all}};
-    return region_.leave(ctx, into, forward_in_chunks(ctx, passing, all));
+    const Tensor y = residual ? residual.sum : passing.take({all.rows(), down_.out()}, all.dtype);
+    forward_in_chunks(ctx, y, all, residual);
+    return residual ? y : region_.leave(ctx, into, y);
   }
   saved.pre = up_.forward(ctx, ctx.saved, all, saved.up);
   if (again) saved.up = {.own = x, .inverse_scale = saved.up.inverse_scale};
   const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
+  if (residual) {
+    down_.forward_add(ctx, residual, act, saved.down);
+    return residual.sum;
+  }
   const Tensor partial = down_.forward(ctx, passing, act, saved.down, region_.slice());
   return region_.leave(ctx, into, partial);
 }
 
-Tensor Mlp::forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const {
-  const Tensor y = into.take({x.rows(), down_.out()}, x.dtype);
+void Mlp::forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual& residual) const {
   const std::int64_t step = chunk_rows(ctx, x);
   for (std::int64_t first = 0; first < x.rows(); first += step) {
     const std::int64_t rows = std::min(step, x.rows() - first);
@@ -102,19 +107,23 @@ Tensor Mlp::forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const {
     ExecContext passing{ctx.stream, ctx.scratch, ctx.scratch};
     Linear::Saved unused;
     const Tensor pre = up_.forward(passing, ctx.scratch, x.row_slice(first, rows), unused);
-    down_.forward(passing, y.row_slice(first, rows), activate(passing, ctx.scratch, pre), unused,
-                  region_.slice());
+    const Tensor act = activate(passing, ctx.scratch, pre);
+    const Tensor to = y.row_slice(first, rows);
+    if (residual) {
+      down_.forward_add(passing, {residual.x.row_slice(first, rows), to}, act, unused);
+    } else {
+      down_.forward(passing, to, act, unused, region_.slice());
+    }
   }
-  return y;
 }
 
 void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
   saved = {.up = {.x = region_.enter(ctx, ctx.saved, x)}};
 }
 
-void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
+void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const {
   saved.up.x = region_.enter(ctx, ctx.lasting(), x);
-  saved.down.x = activate(ctx, ctx.lasting(), saved.pre);
+  if (recompute == Recompute::kSelective) saved.down.x = activate(ctx, ctx.lasting(), saved.pre);
 }
 
 Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {

@@ -34,13 +34,15 @@ class Mlp {
   };
   Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
 
-  // Returns y in `into`. With selective recomputation the output of the activation and the region's
-  // input activations are not saved. With full recomputation of several chunks only x is.
-  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved) const;
+  // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
+  // activations are not saved; with selective recomputation the output of the activation is not
+  // either. With full recomputation of several chunks only x is.
+  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved,
+                 const Residual& residual = {}) const;
   // After full recomputation, for a backward that recomputes all but x.
   void restore(ExecContext& ctx, Tensor x, Saved& saved) const;
-  // Recomputes what a selective forward did not save: the input and the output of the activation.
-  void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
+  // Recomputes what the forward did not save: the input and the output of the activation.
+  void restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const;
   // Returns dx, in scratch.
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 
@@ -58,7 +60,7 @@ class Mlp {
     Linear::Saved saved;
   };
   Tensor activate(ExecContext& ctx, Arena& into, Tensor pre) const;
-  Tensor forward_in_chunks(ExecContext& ctx, Arena& into, Tensor x) const;
+  void forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual& residual) const;
   Tensor activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
                              const Linear::Saved& down) const;
   UpGradient chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,

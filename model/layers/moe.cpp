@@ -114,7 +114,7 @@ void Moe::report(ExecContext& ctx, const RouterSink& to, const Saved& saved) con
 Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
                     Recompute recompute, Saved& saved) const {
   const bool again = region_.recomputes_enter(recompute);
-  Arena& entered = again || recompute == Recompute::kSelective ? ctx.scratch : ctx.saved;
+  Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   const Tensor all = region_.enter(ctx, entered, x);
   saved.in = again ? Linear::Saved{.own = x} : Linear::Saved{.x = all};
   choose(ctx, all, batch, saved);
@@ -122,7 +122,7 @@ Tensor Moe::forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& b
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
   const Tensor partial = shared_ ? shared_->forward(ctx, passing, all, recompute, saved.shared)
                                  : passing.take(all.shape, x.dtype);
-  experts_.enter(ctx, all, saved.rows, recompute == Recompute::kNone, saved.experts);
+  experts_.enter(ctx, all, saved.rows, recompute < Recompute::kSelective, saved.experts);
   {
     const Arena::Frame frame(ctx.scratch);
     const Tensor results = experts_.leave(ctx, all, saved.rows, saved.experts);
@@ -140,9 +140,9 @@ void Moe::restore(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& sa
   if (shared_) shared_->restore(ctx, saved.in.x, saved.shared);
 }
 
-void Moe::restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const {
+void Moe::restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const {
   saved.in = {.x = region_.enter(ctx, ctx.lasting(), x)};
-  if (shared_) shared_->restore_dropped(ctx, saved.in.x, saved.shared);
+  if (shared_) shared_->restore_dropped(ctx, saved.in.x, recompute, saved.shared);
 }
 
 Tensor Moe::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {

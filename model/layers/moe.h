@@ -51,14 +51,15 @@ class Moe {
   Moe(ParamStore& params, const std::string& name, const MoeSpec& spec, Region& region,
       TokenExchange& exchange, SequenceRanks& sequence);
 
-  // Returns y in `into`. A single rank saves no rows of experts but `pre`; the region's input, and
-  // the rows of other ranks, are not saved with selective recomputation.
+  // Returns y in `into`. A single rank saves no rows of experts but `pre`; the region's input is
+  // not saved if the backward recomputes norms, nor the rows of other ranks with selective
+  // recomputation.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
                  Recompute recompute, Saved& saved) const;
   // Forward without the last product: recomputes everything that backward reads.
   void restore(ExecContext& ctx, Tensor x, const MicroBatch& batch, Saved& saved) const;
-  // Recomputes what a selective forward did not save: the input.
-  void restore_dropped(ExecContext& ctx, Tensor x, Saved& saved) const;
+  // Recomputes what the forward did not save: the input.
+  void restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const;
   // Returns dx, in scratch. Adds the gradients of the router's losses.
   Tensor backward(ExecContext& ctx, Tensor dy, const Saved& saved) const;
 

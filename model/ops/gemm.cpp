@@ -4,9 +4,20 @@
 #include "model/ops/cpu/gemm.h"
 #include "model/ops/cuda/gemm.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/elementwise.h"
 #include "model/ops/record.h"
 
 namespace trireme::ops {
+namespace {
+
+void require_addend(const Stream& stream, Tensor addend, Tensor c, Accumulate accumulate) {
+  if (!addend) return;
+  require(accumulate == Accumulate::kReplace, "gemm: an addend is for a result that is replaced");
+  require(!stream.executes() || addend.data != c.data, "gemm: c is its addend");
+  require_count("gemm: addend", addend, c.count(), c.dtype);
+}
+
+}  // namespace
 
 void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
   const std::int64_t m = c.rows(), n = c.width();
@@ -32,7 +43,20 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
     require(how.bias.count() == n && how.bias.dtype == a.dtype, "gemm: bias ", how.bias.shape, " ",
             name_of(how.bias.dtype), " for ", n, " columns of ", name_of(a.dtype));
   }
-  if (a.count() > 0) record_matmul(stream, c, k, size_of(a.dtype), how.accumulate, how.transpose_a);
+  require_addend(stream, how.addend, c, how.accumulate);
+  // The CPU's libraries add in place alone; cuBLASLt adds no bias in float64, and no empty product.
+  const bool adds =
+      how.addend && stream.on_cuda() && a.count() > 0 && !(how.bias && c.dtype == DType::kF64);
+  if (how.addend && !adds) {
+    Gemm product = how;
+    product.addend = {};
+    gemm(stream, c, a, b, product);
+    return add(stream, c, c, how.addend);
+  }
+  if (a.count() > 0) {
+    record_matmul(stream, c, k, size_of(a.dtype), adds || how.accumulate == Accumulate::kAdd,
+                  how.transpose_a);
+  }
   TRIREME_DISPATCH(stream, gemm(stream, c, a, b, how));
 }
 
@@ -49,7 +73,7 @@ void end_gemm_timing(Stream& stream) {
 }
 
 void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
-  const auto& [c, a, b, accumulate, bias] = product;
+  const auto& [c, a, b, accumulate, bias, addend] = product;
   const std::int64_t m = a.rows(), n = b.rows(), k = a.columns();
   require(b.columns() == k, "gemm_float8: b has ", b.columns(), " columns, a ", k);
   require(a.format == Float8Format::kE4M3 || b.format == Float8Format::kE4M3,
@@ -62,7 +86,15 @@ void gemm_float8(Stream& stream, Arena& scratch, const Float8Gemm& product) {
             "gemm_float8: a bias goes into bfloat16 that is replaced");
     require_count("gemm_float8: bias", bias, n, DType::kBf16);
   }
-  record_matmul(stream, c, k, /*element=*/1, accumulate, /*transpose_a=*/false);
+  require_addend(stream, addend, c, accumulate);
+  if (addend && !stream.on_cuda()) {
+    Float8Gemm alone = product;
+    alone.addend = {};
+    gemm_float8(stream, scratch, alone);
+    return add(stream, c, c, addend);
+  }
+  record_matmul(stream, c, k, /*element=*/1, addend || accumulate == Accumulate::kAdd,
+                /*transpose_a=*/false);
   const Arena::Frame frame(scratch);
   const auto room_for = [&](std::int64_t rows) {
     return stream.on_cuda() ? Tensor{} : scratch.take({rows, k}, DType::kBf16);

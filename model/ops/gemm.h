@@ -13,12 +13,13 @@ struct Gemm {
   bool transpose_a = false;
   bool transpose_b = false;
   Accumulate accumulate = Accumulate::kReplace;
-  Tensor bias = {};  // [n], added to every row of c; only with kReplace
+  Tensor bias = {};    // [n], added to every row of c; only with kReplace
+  Tensor addend = {};  // [m, n] in c's dtype, not c itself; only with kReplace
 };
 
-// c = a b, or c += a b, with a [m, k] and b [k, n] after optional transposition and c [m, n]. a and
-// b have one dtype; c has the same, or is the float32 accumulator of bfloat16 operands (weight
-// gradients).
+// c = a b, c = addend + a b, or c += a b, with a [m, k] and b [k, n] after optional transposition
+// and c [m, n]. a and b have one dtype; c has the same, or is the float32 accumulator of bfloat16
+// operands (weight gradients).
 void gemm(Stream&, Tensor c, Tensor a, Tensor b, const Gemm& how);
 
 // dbias [n] = or += the column sums of dy [rows, n], in dy's accumulator dtype.
@@ -36,13 +37,14 @@ void prepare_gemm(Stream& stream, std::size_t most_added);
 // first proposal where a timing needs memory.
 void end_gemm_timing(Stream& stream);
 
-// c = a b^T, or c += a b^T, with a [m, k] and b [n, k], not both E5M2, and c [m, n] bfloat16 or
-// float32. The bias, added to every row, requires a replaced c in bfloat16.
+// c = a b^T, c = addend + a b^T, or c += a b^T, with a [m, k] and b [n, k], not both E5M2, and c
+// [m, n] bfloat16 or float32. The bias, added to every row, requires a replaced c in bfloat16.
 struct Float8Gemm {
   Tensor c;
   Float8Matrix a, b;
   Accumulate accumulate = Accumulate::kReplace;
-  Tensor bias = {};  // [n] bfloat16, or empty
+  Tensor bias = {};    // [n] bfloat16, or empty
+  Tensor addend = {};  // as of Gemm
 };
 
 // Accumulates in float32, except for the terms that the hardware adds at once, which Hopper keeps

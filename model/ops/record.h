@@ -26,23 +26,23 @@ inline void record_update(const Stream& stream, const UpdateTensors& t) {
                  t.state[1]});
 }
 
-// c [m, n] = or += a product over `depth` of operands with elements of `element` bytes.
+// c [m, n] = or += a product over `depth` of operands with elements of `element` bytes. `adds`:
+// it reads c, or as many elements of another tensor.
 inline void record_matmul(const Stream& stream, const Tensor& c, std::int64_t depth,
-                          std::size_t element, Accumulate accumulate, bool transpose_a) {
+                          std::size_t element, bool adds, bool transpose_a) {
   if (stream.executes()) return;
   const auto rows = static_cast<double>(c.rows()), columns = static_cast<double>(c.width()),
              inner = static_cast<double>(depth);
-  stream.record(
-      {.kind = PlannedOp::Kind::kMatmul,
-       .name = "matmul",
-       .element = element,
-       .rows = rows,
-       .columns = columns,
-       .depth = inner,
-       .transpose_a = transpose_a,
-       .flops = 2.0 * rows * columns * inner,
-       .bytes = (rows + columns) * inner * static_cast<double>(element),
-       .result_bytes = static_cast<double>(c.bytes()) * (accumulate == Accumulate::kAdd ? 2 : 1)});
+  stream.record({.kind = PlannedOp::Kind::kMatmul,
+                 .name = "matmul",
+                 .element = element,
+                 .rows = rows,
+                 .columns = columns,
+                 .depth = inner,
+                 .transpose_a = transpose_a,
+                 .flops = 2.0 * rows * columns * inner,
+                 .bytes = (rows + columns) * inner * static_cast<double>(element),
+                 .result_bytes = static_cast<double>(c.bytes()) * (adds ? 2 : 1)});
 }
 
 }  // namespace trireme::ops

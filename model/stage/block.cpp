@@ -5,6 +5,7 @@
 
 #include "model/base/philox.h"
 #include "model/device/recomputed_ops.h"
+#include "model/device/tuning.h"
 #include "model/ops/elementwise.h"
 
 namespace trireme {
@@ -199,6 +200,16 @@ Tensor Block::end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& 
   return dbranch;
 }
 
+bool Block::adds_in_product(const ExecContext& ctx, const BranchEnd& end, Tensor words) const {
+  return tuning_of(ctx.stream.device()).adds_residual_in_product && region_.slice().count == 1 &&
+         !end.norm && !end.dropout.with(words) && residual_multiplier_ == 1;
+}
+
+// The MLP's input, if saved.mid is computed.
+Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Saved& saved) const {
+  return enter_branch(ctx, norms, mlp_norm_, saved.mid, saved.mlp_norm);
+}
+
 // The residual addition after attention, and the MLP's input.
 Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed,
                         Saved& saved) const {
@@ -216,41 +227,51 @@ Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBat
                         Recompute recompute, Saved& saved) const {
   saved.x = x;
   const Tensor h = enter_branch(ctx, norms, attention_norm_, x, saved.attention_norm);
+  const Tensor words = own_words(batch);
+  Residual residual;
+  if (adds_in_product(ctx, attention_end_, words)) {
+    residual = {x, ctx.saved.take(x.shape, x.dtype)};
+    saved.mid = residual.sum;
+  }
   const Tensor mixed = attention_.forward(ctx, output_arena(ctx, attention_end_.norm), h, batch,
-                                          recompute, saved.attention);
-  return enter_mlp(
-      ctx, norms, x,
-      end_branch(ctx, mixed, attention_end_, own_words(batch), saved.attention_post_norm), saved);
+                                          recompute, saved.attention, residual);
+  if (residual) return enter_mlp(ctx, norms, saved);
+  return enter_mlp(ctx, norms, x,
+                   end_branch(ctx, mixed, attention_end_, words, saved.attention_post_norm), saved);
 }
 
 Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
-                          Recompute recompute, Saved& saved) const {
+                          Recompute recompute, Saved& saved, const Residual& residual) const {
   return moe_ ? moe_->forward(ctx, into, x, batch, recompute, saved.moe)
-              : mlp_->forward(ctx, into, x, recompute, saved.mlp);
+              : mlp_->forward(ctx, into, x, recompute, saved.mlp, residual);
 }
 
 void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Recompute recompute, Saved& saved) const {
   // If layers recompute for a backward that follows immediately, they save the region's output
   // rather than its input.
-  const bool dropped = recompute == Recompute::kSelective ||
-                       (recompute == Recompute::kFull && region_.splits_tokens());
+  const bool dropped =
+      drops_norms(recompute) || (recompute == Recompute::kFull && region_.splits_tokens());
   const Tensor h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
-  const Tensor out = mlp_forward(ctx, output_arena(ctx, mlp_end_.norm), h, batch, recompute, saved);
-  ops::add(ctx.stream, y, saved.mid,
-           end_branch(ctx, out, mlp_end_, own_words(batch), saved.mlp_post_norm));
+  const Tensor words = own_words(batch);
+  Residual residual;
+  if (mlp_ && adds_in_product(ctx, mlp_end_, words)) residual = {saved.mid, y};
+  const Tensor out =
+      mlp_forward(ctx, output_arena(ctx, mlp_end_.norm), h, batch, recompute, saved, residual);
+  if (residual) return;
+  ops::add(ctx.stream, y, saved.mid, end_branch(ctx, out, mlp_end_, words, saved.mlp_post_norm));
 }
 
 void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const {
   const RecomputedOps recomputed(ctx.stream);
-  if (recompute_ == Recompute::kSelective) {
+  if (drops_norms(recompute_)) {
     attention_.restore_dropped(ctx, restored(ctx, attention_norm_, saved.x, saved.attention_norm),
                                saved.attention);
     const Tensor h = restored(ctx, mlp_norm_, saved.mid, saved.mlp_norm);
     if (moe_) {
-      moe_->restore_dropped(ctx, h, saved.moe);
+      moe_->restore_dropped(ctx, h, recompute_, saved.moe);
     } else {
-      mlp_->restore_dropped(ctx, h, saved.mlp);
+      mlp_->restore_dropped(ctx, h, recompute_, saved.mlp);
     }
   }
   if (recompute_ == Recompute::kFull) {

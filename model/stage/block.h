@@ -63,11 +63,14 @@ class Block {
   Tensor until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
                    Recompute recompute, Saved& saved) const;
   Tensor enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, Saved& saved) const;
+  Tensor enter_mlp(ExecContext& ctx, Arena& norms, Saved& saved) const;
   // The end of a branch, after attention or MLP, before it is added to the residual stream.
   struct BranchEnd {
     std::optional<Norm> norm;
     ops::Dropout dropout;
   };
+  // Whether the last product of such a branch adds the residual stream.
+  bool adds_in_product(const ExecContext& ctx, const BranchEnd& end, Tensor words) const;
   // A micro-batch's words of this rank's tokens.
   Tensor own_words(const MicroBatch& batch) const;
   Tensor end_branch(ExecContext& ctx, Tensor y, const BranchEnd& end, Tensor words,
@@ -75,7 +78,7 @@ class Block {
   Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                              const Norm::Saved& saved) const;
   Tensor mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
-                     Recompute recompute, Saved& saved) const;
+                     Recompute recompute, Saved& saved, const Residual& residual = {}) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Recompute recompute_;
   const double residual_multiplier_;

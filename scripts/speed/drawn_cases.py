@@ -48,7 +48,7 @@ def draw_one(models, experts, lot):
     micro_batches = lot.choice([fewest, 2 * fewest])
     return {
         "model": model, "seq": seq, "micro": micro, "batch": micro * micro_batches * data, "ranks": ranks, "layout": keys,
-        "dtype": lot.choice(["float32", "bfloat16"]), "recompute": lot.choice(["none", "selective", "full"]),
+        "dtype": lot.choice(["float32", "bfloat16"]), "recompute": lot.choice(["none", "norms", "selective", "full"]),
     }  # fmt: skip
 
 

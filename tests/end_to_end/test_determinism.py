@@ -70,7 +70,7 @@ def another_seed_gives_other_weights_another_curve_and_another_checkpoint(worksh
 def recomputation_changes_no_bit(workshop):
     workshop.corpus()
     for dtype in "float32", "bfloat16", "float16":
-        for mode in "none", "selective", "full":
+        for mode in "none", "norms", "selective", "full":
             run = f"{dtype}-{mode}"
             workshop.run("train", workshop.config(run, SHORT), f"--training.dtype={dtype}",
                          f"--activation_checkpoint.mode={mode}").done()
@@ -86,11 +86,11 @@ def recomputation_takes_less_memory(workshop):
                                                   "global_batch_size": 16},
                                      "lr_scheduler": {"warmup_steps": 0}})
     used = []
-    for mode in "none", "selective", "full":
+    for mode in "none", "norms", "selective", "full":
         workshop.run("train", config, f"--job.dump_folder={mode}",
                      f"--activation_checkpoint.mode={mode}").done()
         used.append(int(metrics(workshop / mode)[0]["memory_peak_bytes"]))
-    note("bytes with none, selective, full:", used)
+    note("bytes with none, norms, selective, full:", used)
     check(used[0] > used[1] > used[2], used)
 
 

@@ -1,10 +1,10 @@
 // Runs a tiny model of one family through our layers and writes what they
 // computed for compare.py to judge; README.md beside this file defines the folder.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -341,15 +341,15 @@ int main(int argc, char** argv) {
   app.add_option("--family", family)->required()->check(CLI::IsMember(trireme::model_types()));
   app.add_option("--seed", seed);
   app.add_option("--dtype", dtype)->check(CLI::IsMember({"float32", "float64"}));
-  app.add_option("--recompute", recompute)->check(CLI::IsMember({"none", "selective", "full"}));
+  app.add_option("--recompute", recompute)->check(CLI::IsMember(trireme::kRecomputeNames));
   app.add_flag("--document-mask", documents);
   app.add_option("--output", output)->required();
   CLI11_PARSE(app, argc, argv);
-  const std::map<std::string, Recompute> modes{
-      {"none", Recompute::kNone}, {"selective", Recompute::kSelective}, {"full", Recompute::kFull}};
+  const auto mode = std::ranges::find(trireme::kRecomputeNames, recompute);
   try {
     trireme::dump(family == "gpt2" ? trireme::gpt2() : trireme::rotary(family), seed,
-                  dtype == "float64" ? DType::kF64 : DType::kF32, modes.at(recompute), documents,
+                  dtype == "float64" ? DType::kF64 : DType::kF32,
+                  static_cast<Recompute>(mode - trireme::kRecomputeNames.begin()), documents,
                   output);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "parity_dump: %s\n", error.what());

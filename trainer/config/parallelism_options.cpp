@@ -143,9 +143,10 @@ void add_parallelism(Options& to) {
 void add_activation_checkpoint(Options& to) {
   to.push_back({.key = "activation_checkpoint.mode",
                 .slot = TRIREME_MEMBER(activation_checkpoint.mode),
-                .help = "activations that the backward pass recomputes instead of saving them; "
-                        "selective: of norms and MLP activation functions; full: of whole blocks, "
-                        "with MLPs in chunks of tokens",
+                .help =
+                    "activations that the backward pass recomputes instead of saving them; "
+                    "norms: outputs of norms; selective: of norms and MLP activation functions; "
+                    "full: of whole blocks, with MLPs in chunks of tokens",
                 .effect = Effect::kPerformance,
                 .allowed = {kRecomputeNames.begin(), kRecomputeNames.end()}});
   to.push_back(

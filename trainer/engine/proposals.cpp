@@ -71,6 +71,10 @@ std::vector<Change> changes(const RunConfig& config, Device device) {
   sharding(config, all);
   const Recompute mode = config.activation_checkpoint.mode;
   if (mode == Recompute::kNone) {
+    all.push_back({"activation_checkpoint.mode = \"norms\"",
+                   [](RunConfig& c) { c.activation_checkpoint.mode = Recompute::kNorms; }, false});
+  }
+  if (mode < Recompute::kSelective) {
     all.push_back({"activation_checkpoint.mode = \"selective\"",
                    [](RunConfig& c) { c.activation_checkpoint.mode = Recompute::kSelective; },
                    false});

@@ -68,35 +68,39 @@ void gemm(Stream& stream, Tensor c, Tensor a, Tensor b, const Gemm& how) {
     return;
   }
   MatMul product;
-  product.shape = {.transpose_a = how.transpose_a,
-                   .transpose_b = how.transpose_b,
-                   .accumulate = bias_first ? Accumulate::kAdd : how.accumulate,
-                   .bias = how.bias && !bias_first,
-                   .in = a.dtype,
-                   .out = c.dtype,
-                   .m = c.rows(),
-                   .n = c.width(),
-                   .k = a.count() / c.rows(),
-                   .alignment = alignment_of({a.data, b.data, c.data, how.bias.data})};
+  product.shape = {
+      .transpose_a = how.transpose_a,
+      .transpose_b = how.transpose_b,
+      .accumulate = bias_first ? Accumulate::kAdd : how.accumulate,
+      .bias = how.bias && !bias_first,
+      .addend = static_cast<bool>(how.addend),
+      .in = a.dtype,
+      .out = c.dtype,
+      .m = c.rows(),
+      .n = c.width(),
+      .k = a.count() / c.rows(),
+      .alignment = alignment_of({a.data, b.data, c.data, how.bias.data, how.addend.data})};
   product.a = a.data;
   product.b = b.data;
   product.bias = how.bias.data;
+  product.addend = how.addend.data;
   product.c = c.data;
   engine_of(stream.device()).run(stream, product);
 }
 
 void gemm_float8(Stream& stream, const Float8Gemm& given, Tensor /*wide_a*/, Tensor /*wide_b*/) {
-  const auto& [c, a, b, accumulate, bias] = given;
+  const auto& [c, a, b, accumulate, bias, addend] = given;
   MatMul product;
   product.shape = {.transpose_b = true,
                    .accumulate = accumulate,
                    .bias = static_cast<bool>(bias),
+                   .addend = static_cast<bool>(addend),
                    .in = DType::kBf16,
                    .out = c.dtype,
                    .m = c.rows(),
                    .n = c.width(),
                    .k = a.columns(),
-                   .alignment = alignment_of({a.codes.data, b.codes.data, c.data}),
+                   .alignment = alignment_of({a.codes.data, b.codes.data, c.data, addend.data}),
                    .float8_a = a.format,
                    .float8_b = b.format};
   product.a = a.codes.data;
@@ -104,6 +108,7 @@ void gemm_float8(Stream& stream, const Float8Gemm& given, Tensor /*wide_a*/, Ten
   product.a_scale = a.inverse_scale.data;
   product.b_scale = b.inverse_scale.data;
   product.bias = bias.data;
+  product.addend = addend.data;
   product.c = c.data;
   engine_of(stream.device()).run(stream, product);
 }

@@ -57,7 +57,8 @@ std::size_t MatMulHash::operator()(const MatMulShape& s) const {
     hash = (hash ^ static_cast<std::size_t>(value)) * 0x100000001b3;
   };
   for (const std::int64_t value : {s.m, s.n, s.k}) mix(value);
-  mix(s.transpose_a | s.transpose_b << 1 | (s.accumulate == Accumulate::kAdd) << 2 | s.bias << 3);
+  mix(s.transpose_a | s.transpose_b << 1 | (s.accumulate == Accumulate::kAdd) << 2 | s.bias << 3 |
+      s.addend << 4);
   mix(static_cast<int>(s.in) | static_cast<int>(s.out) << 4 | s.alignment << 8);
   for (const auto& format : {s.float8_a, s.float8_b})
     mix(format ? 1 + static_cast<int>(*format) : 0);
@@ -71,6 +72,7 @@ std::string choice_key(const MatMulShape& s) {
   key += say(s.transpose_a ? " t" : " n", s.transpose_b ? "t " : "n ", extents_key(s.m, s.n, s.k));
   if (s.accumulate == Accumulate::kAdd) key += " add";
   if (s.bias) key += " bias";
+  if (s.addend) key += " addend";
   if (s.alignment < 16) key += say(" aligned ", s.alignment);
   return key;
 }
@@ -144,15 +146,17 @@ void MatMulPlan::run(cublasLtHandle_t library, const MatMul& product, std::byte*
     set(product_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, product.b_scale);
     set(product_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, product.a_scale);
   }
-  const double one = 1, sum = shape_.accumulate == Accumulate::kAdd ? 1 : 0;
+  const bool adds = shape_.addend || shape_.accumulate == Accumulate::kAdd;
+  const double one = 1, sum = adds ? 1 : 0;
   const float one_float = 1, sum_float = static_cast<float>(sum);
   const bool is_double = shape_.in == DType::kF64;
   const auto scale = [is_double](const double& wide, const float& narrow) {
     return is_double ? static_cast<const void*>(&wide) : static_cast<const void*>(&narrow);
   };
   check(cublasLtMatmul(library, product_.get(), scale(one, one_float), product.b, left_.get(),
-                       product.a, right_.get(), scale(sum, sum_float), product.c, result_.get(),
-                       out, result_.get(), &algorithm, workspace, workspace_bytes, stream),
+                       product.a, right_.get(), scale(sum, sum_float),
+                       shape_.addend ? product.addend : product.c, result_.get(), out,
+                       result_.get(), &algorithm, workspace, workspace_bytes, stream),
         "cublasLtMatmul");
 }
 

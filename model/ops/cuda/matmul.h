@@ -13,13 +13,14 @@
 
 namespace trireme::ops::cuda {
 
-// A matrix product: c [m, n] = or += a [m, k] b [k, n], row-major and dense. Contains everything an
-// algorithm depends on.
+// A matrix product: c [m, n] = [addend +] or += a [m, k] b [k, n], row-major and dense. Contains
+// everything an algorithm depends on.
 struct MatMulShape {
   bool transpose_a = false;
   bool transpose_b = false;
   Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
+  bool addend = false;  // only with kReplace
   DType in = DType::kF32;
   DType out = DType::kF32;
   std::int64_t m = 0, n = 0, k = 0;
@@ -41,6 +42,7 @@ struct MatMul {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
   const std::byte* bias = nullptr;     // [n] in the operands' dtype, or null
+  const std::byte* addend = nullptr;   // [m, n] in c's dtype, or null
   const std::byte* a_scale = nullptr;  // float32 on the device; float8 only
   const std::byte* b_scale = nullptr;  // float32 on the device; float8 only
   std::byte* c = nullptr;
@@ -63,8 +65,8 @@ class MatMulPlan {
   // Whether `algorithm` supports this shape within the workspace.
   bool can_use(cublasLtHandle_t library, const cublasLtMatmulAlgo_t& algorithm,
                std::size_t workspace_bytes) const;
-  // Enqueues the product. The addend is read from product.c, the result is written to `out`, which
-  // may be product.c.
+  // Enqueues the product. What it adds to is read from product.addend or product.c, the result is
+  // written to `out`, which may be product.c.
   void run(cublasLtHandle_t library, const MatMul& product, std::byte* out,
            const cublasLtMatmulAlgo_t& algorithm, std::byte* workspace, std::size_t workspace_bytes,
            cudaStream_t stream);

@@ -112,7 +112,7 @@ class MlpGradient : public testing::TestWithParam<bool> {};
 
 TEST_P(MlpGradient, holds_whatever_is_recomputed) {
   const bool gated = GetParam();
-  for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+  for (const Recompute recompute : kRecomputeModes) {
     LayerBench bench;
     Region region;
     const Mlp mlp(bench.params, "mlp",
@@ -133,9 +133,10 @@ TEST_P(MlpGradient, holds_whatever_is_recomputed) {
         {x}, [&] { return dot(r, forward()); },
         [&] {
           forward();
-          if (recompute == Recompute::kSelective) {
-            saved.up.x = saved.down.x = {};
-            mlp.restore_dropped(bench.ctx, x, saved);
+          if (drops_norms(recompute)) {
+            saved.up.x = {};
+            if (recompute == Recompute::kSelective) saved.down.x = {};
+            mlp.restore_dropped(bench.ctx, x, recompute, saved);
           }
           if (recompute == Recompute::kFull) {
             saved = {};
@@ -208,10 +209,12 @@ TEST(Head, chunks_of_a_large_vocabulary_are_whole_tiles) {
   EXPECT_EQ(Head::chunk_rows(kCpu, 8192, 50257), 640);
   EXPECT_EQ(Head::chunk_rows(kCpu, 8192, 1 << 24), 128);
   EXPECT_EQ(Head::chunk_rows(kCpu, 100, 1 << 24), 100);
-  // 1.5B and 8B: a pass over the table's gradient for every 7000 or 8192 tokens, not 128 or 256.
-  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 151936), 7040);
-  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 128256), 8192);
-  EXPECT_EQ(Head::chunk_rows(kGpu, 8192, 50304), 8192);
+  // 1.5B and 8B: one pass over the table's gradient for 8192 tokens, not one for every 128 or 256.
+  for (const std::int64_t vocab : {151936, 128256, 50304}) {
+    EXPECT_EQ(Head::chunk_rows(kGpu, 8192, vocab), 8192);
+  }
+  // Equal chunks: not one of 8832 rows and one of 1168.
+  EXPECT_EQ(Head::chunk_rows(kGpu, 10000, 151936), 5120);
 }
 
 }  // namespace

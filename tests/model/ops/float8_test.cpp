@@ -303,12 +303,14 @@ struct Product {
   DType out = DType::kBf16;
   Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
+  bool addend = false;
 };
 
 // Against float64 sums of the codes' own values.
 void expect_float8_product(Stream& stream, const Product& x) {
   SCOPED_TRACE(say(name_of(x.a), " ", name_of(x.b), " ", name_of(x.out), " ", x.m, " ", x.n, " ",
-                   x.k, x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : ""));
+                   x.k, x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "",
+                   x.addend ? " addend" : ""));
   Arena arena(8 << 20, stream.device());
   const Held a(stream, {x.m, x.k}, DType::kBf16, random_values(x.m * x.k, 1, DType::kBf16));
   const Held b(stream, {x.n, x.k}, DType::kBf16, random_values(x.n * x.k, 2, DType::kBf16, 1e-6));
@@ -319,9 +321,15 @@ void expect_float8_product(Stream& stream, const Product& x) {
   const Held given(stream, {x.m, x.n}, x.out, start),
       bias(stream, {x.n}, DType::kBf16, bias_values);
   copy_bytes(stream, c.data, Tensor(given).data, c.bytes());
+  const Values addend_values = random_values(x.m * x.n, 5, x.out, 1e-6);
+  const Held held_addend(stream, {x.m, x.n}, x.out, addend_values);
+  const Tensor addend = arena.take({x.m, x.n}, x.out);
+  copy_bytes(stream, addend.data, Tensor(held_addend).data, addend.bytes());
   const Float8Matrix left = quantize(stream, arena, a, x.a, false);
   const Float8Matrix right = quantize(stream, arena, b, x.b, false);
-  gemm_float8(stream, arena, {c, left, right, x.accumulate, x.bias ? Tensor(bias) : Tensor{}});
+  gemm_float8(stream, arena,
+              {c, left, right, x.accumulate, x.bias ? Tensor(bias) : Tensor{},
+               x.addend ? addend : Tensor{}});
   copy_bytes(stream, Tensor(given).data, c.data, c.bytes());
   const Copied of_left = copied(stream, left), of_right = copied(stream, right);
   const Values got = given.values();
@@ -332,7 +340,9 @@ void expect_float8_product(Stream& stream, const Product& x) {
       double sum = x.accumulate == Accumulate::kAdd ? start[at]
                    : x.bias                         ? bias_values[static_cast<std::size_t>(j)]
                                                     : 0;
-      double magnitude = std::fabs(sum);
+      const double added = x.addend ? addend_values[at] : 0;
+      sum += added;
+      double magnitude = std::fabs(sum) + std::fabs(added);
       for (std::int64_t p = 0; p < x.k; ++p) {
         const double product =
             value_of(of_left.codes[static_cast<std::size_t>(i * x.k + p)], x.a) *
@@ -344,7 +354,9 @@ void expect_float8_product(Stream& stream, const Product& x) {
       // the terms that a device adds at once it keeps but some 14 bits and cuts the rest off
       // (DeepSeek-AI 2024, 3.3.2).
       const double adding = static_cast<double>(x.k + 2) * 0x1p-24 + (kTriesCuda ? 0x1p-12 : 0);
-      const double allowed = adding * magnitude + roundoff(x.out) * std::fabs(sum);
+      // The CPU, and some of cuBLASLt's kernels, store the product before they add.
+      const double stored = std::fabs(sum) + (x.addend ? std::fabs(sum - added) : 0);
+      const double allowed = adding * magnitude + roundoff(x.out) * stored;
       ASSERT_NEAR(got[at], sum, allowed * 1.001) << i << ", " << j;
     }
   }
@@ -360,6 +372,10 @@ TEST(GemmFloat8, multiplies_the_values_of_the_codes) {
         expect_float8_product(stream, {m, n, k, a, kFormats[0], DType::kF32, Accumulate::kAdd});
         expect_float8_product(stream,
                               {m, n, k, a, kFormats[0], DType::kBf16, Accumulate::kReplace, true});
+        for (const bool bias : {false, true}) {
+          expect_float8_product(
+              stream, {m, n, k, a, kFormats[0], DType::kBf16, Accumulate::kReplace, bias, true});
+        }
       }
       expect_float8_product(stream, {m, n, k, kFormats[0], kFormats[1]});
     }

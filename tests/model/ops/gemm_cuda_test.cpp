@@ -68,18 +68,21 @@ struct GemmCudaCase {
   Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   std::int64_t shift = 0;
+  bool addend = false;
 };
 
 void expect_gemm_cuda_product(Stream& stream, const GemmCudaCase& x) {
   SCOPED_TRACE(say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
                    x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
-                   x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "", " shift ",
-                   x.shift));
+                   x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "",
+                   x.addend ? " addend" : "", " shift ", x.shift));
   const Operand a(stream, x.transpose_a ? Shape{x.k, x.m} : Shape{x.m, x.k}, x.in, 1, x.shift);
   const Operand b(stream, x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in, 2);
   const Operand c(stream, {x.m, x.n}, x.out, 3);
   const Operand bias(stream, {x.n}, x.in, 4);
-  const Gemm how{x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.tensor : Tensor{}};
+  const Operand addend(stream, {x.m, x.n}, x.out, 5);
+  const Gemm how{x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.tensor : Tensor{},
+                 x.addend ? addend.tensor : Tensor{}};
   gemm(stream, c.tensor, a.tensor, b.tensor, how);
   const std::vector<std::byte> got = c.now(stream);
   const double roundoff = x.in == DType::kF64 ? 0x1p-53 : 0x1p-24;
@@ -90,6 +93,7 @@ void expect_gemm_cuda_product(Stream& stream, const GemmCudaCase& x) {
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       double sum = x.accumulate == Accumulate::kAdd ? c.at(i * x.n + j) : x.bias ? bias.at(j) : 0;
+      if (x.addend) sum += addend.at(i * x.n + j);
       const double added = sum;
       double magnitude = std::fabs(sum);
       for (std::int64_t p = 0; p < x.k; ++p) {
@@ -121,6 +125,10 @@ TEST(GemmOnCuda, MultipliesEveryLayoutAndDtype) {
           expect_gemm_cuda_product(stream,
                                    {dtype, dtype, m, n, k, ta, tb, Accumulate::kReplace, true});
           expect_gemm_cuda_product(stream, {dtype, dtype, m, n, k, ta, tb, Accumulate::kAdd});
+          for (const bool bias : {false, true}) {
+            expect_gemm_cuda_product(
+                stream, {dtype, dtype, m, n, k, ta, tb, Accumulate::kReplace, bias, 0, true});
+          }
         }
         for (const DType dtype : {kBf16, kF16}) {
           expect_gemm_cuda_product(stream, {dtype, kF32, m, n, k, ta, tb});

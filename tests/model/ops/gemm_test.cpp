@@ -25,6 +25,7 @@ struct GemmCase {
   Accumulate accumulate = Accumulate::kReplace;
   bool bias = false;
   std::int64_t slack = 0;  // a is a slice: its rows lie this much further apart
+  bool addend = false;
   std::int64_t lda() const { return (transpose_a ? m : k) + slack; }
 };
 
@@ -32,20 +33,22 @@ std::string say_case(const GemmCase& x) {
   return say(name_of(x.in), ">", name_of(x.out), " ", x.m, " ", x.n, " ", x.k, " ",
              x.transpose_a ? "t" : "n", x.transpose_b ? "t" : "n",
              x.accumulate == Accumulate::kAdd ? " add" : "", x.bias ? " bias" : "",
-             x.slack ? " slice" : "");
+             x.slack ? " slice" : "", x.addend ? " addend" : "");
 }
 
 struct Operands {
-  OwnedTensor a, b, c, bias;
+  OwnedTensor a, b, c, bias, addend;
   explicit Operands(const GemmCase& x)
       : a({x.transpose_a ? x.k : x.m, x.lda()}, x.in),
         b(x.transpose_b ? Shape{x.n, x.k} : Shape{x.k, x.n}, x.in),
         c({x.m, x.n}, x.out),
-        bias({x.n}, x.in) {
-    a.randomize(1), b.randomize(2), c.randomize(3), bias.randomize(4);
+        bias({x.n}, x.in),
+        addend({x.m, x.n}, x.out) {
+    a.randomize(1), b.randomize(2), c.randomize(3), bias.randomize(4), addend.randomize(5);
   }
   Gemm how(const GemmCase& x) {
-    return {x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.view() : Tensor{}};
+    return {x.transpose_a, x.transpose_b, x.accumulate, x.bias ? bias.view() : Tensor{},
+            x.addend ? addend.view() : Tensor{}};
   }
 };
 
@@ -67,13 +70,15 @@ void expect_product(const GemmCase& x, cpu::GemmEngine* engine) {
   const double unit = x.in == DType::kF64 ? 0x1p-53 : 0x1p-24;
   const std::vector<double> a = before.a.values(), b = before.b.values(), c = o.c.values();
   const std::vector<double> start_c = before.c.values(), bias = before.bias.values();
+  const std::vector<double> addend = before.addend.values();
   double worst = 0;
   for (std::int64_t i = 0; i < x.m; ++i) {
     for (std::int64_t j = 0; j < x.n; ++j) {
       const double start = x.accumulate == Accumulate::kAdd ? start_c[i * x.n + j]
                            : x.bias                         ? bias[j]
                                                             : 0;
-      double sum = start, magnitude = std::fabs(start);
+      const double added = x.addend ? addend[i * x.n + j] : 0;
+      double sum = start + added, magnitude = std::fabs(start) + std::fabs(added);
       for (std::int64_t p = 0; p < x.k; ++p) {
         const double product = a[x.transpose_a ? p * x.lda() + i : i * x.lda() + p] *
                                b[x.transpose_b ? j * x.k + p : p * x.n + j];
@@ -81,13 +86,17 @@ void expect_product(const GemmCase& x, cpu::GemmEngine* engine) {
         magnitude += std::fabs(product);
       }
       double allowed = static_cast<double>(x.k + 2) * unit * magnitude;
-      if (x.out == DType::kBf16) allowed += 0x1p-8 * (std::fabs(sum) + allowed);
-      if (x.out == DType::kF16) allowed += 0x1p-11 * (std::fabs(sum) + allowed) + 0x1p-25;
+      // The CPU stores the product before it adds.
+      const double stored = std::fabs(sum) + (x.addend ? std::fabs(sum - added) : 0) + allowed;
+      if (x.out == DType::kBf16) allowed += 0x1p-8 * stored;
+      if (x.out == DType::kF16) allowed += 0x1p-11 * stored + 0x1p-25;
       worst = std::max(worst, std::fabs(c[i * x.n + j] - sum) / allowed);
     }
   }
   EXPECT_LE(worst, 1);
-  EXPECT_TRUE(o.a.same_bits(before.a) && o.b.same_bits(before.b)) << "the factors changed";
+  EXPECT_TRUE(o.a.same_bits(before.a) && o.b.same_bits(before.b) &&
+              o.addend.same_bits(before.addend))
+      << "an operand changed";
 }
 
 std::vector<GemmCase> all_cases() {
@@ -237,6 +246,15 @@ TEST(Gemm, CountsOnAPlanningStreamAndReadsNothing) {
   EXPECT_EQ(tally.matmul, 2.0 * 5 * 7 * 11);
 }
 
+TEST(Gemm, AddsATensorToAProductAndLeavesItAsItIs) {
+  for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16}) {
+    for (const bool bias : {false, true}) {
+      expect_product({dtype, dtype, 17, 33, 65, false, true, Accumulate::kReplace, bias, 0, true},
+                     nullptr);
+    }
+  }
+}
+
 TEST(Gemm, RefusesWhatDoesNotFit) {
   Stream stream;
   OwnedTensor a({4, 6}, DType::kF32), b({6, 5}, DType::kF32), c({4, 5}, DType::kF32);
@@ -248,6 +266,10 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   EXPECT_THROW(gemm(stream, c, a, b, {.bias = bias}), Error);
   OwnedTensor right({5}, DType::kF32);
   EXPECT_THROW(gemm(stream, c, a, b, {.accumulate = Accumulate::kAdd, .bias = right}), Error);
+  OwnedTensor addend({4, 5}, DType::kF32);
+  EXPECT_THROW(gemm(stream, c, a, b, {.accumulate = Accumulate::kAdd, .addend = addend}), Error);
+  EXPECT_THROW(gemm(stream, c, a, b, {.addend = narrow}), Error);
+  EXPECT_THROW(gemm(stream, c, a, b, {.addend = c}), Error);
 }
 
 class GemmCacheTest : public ::testing::Test {

@@ -139,11 +139,10 @@ TEST_P(BackwardHalves, give_the_bits_of_a_whole_backward) {
   EXPECT_GT(split_last->kept(0), last->kept(0));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families, BackwardHalves,
-    testing::Combine(testing::Bool(),
-                     testing::Values(Recompute::kNone, Recompute::kSelective, Recompute::kFull),
-                     testing::Values(DType::kF32, DType::kF64, DType::kBf16, DType::kF16)));
+INSTANTIATE_TEST_SUITE_P(Families, BackwardHalves,
+                         testing::Combine(testing::Bool(), testing::ValuesIn(kRecomputeModes),
+                                          testing::Values(DType::kF32, DType::kF64, DType::kBf16,
+                                                          DType::kF16)));
 
 TEST(DeferredGradients, are_not_made_from_a_tensor_that_will_not_last) {
   ParamStore params;

@@ -111,7 +111,7 @@ TEST(Pipeline, runs_a_schedule_whose_stages_stand_on_the_ranks_in_another_way) {
 
 TEST(Pipeline, recomputation_and_number_formats_do_not_change_that) {
   for (const DType dtype : {DType::kF32, DType::kF64, DType::kBf16, DType::kF16}) {
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute recompute : kRecomputeModes) {
       for (const char* name : {"1F1B", "ZBH1"}) {
         const PipelineSpec spec{eight_blocks(false), recompute, dtype, make_schedule(name, {3, 5})};
         expect_equal(results_of(spec).trained, alone(spec).trained);

@@ -149,7 +149,7 @@ TEST_P(TensorLayout, has_the_loss_and_every_gradient_of_one_rank) {
       const bool exact = dtype == DType::kF64;
       StageSpec spec{small_model(family, tied), Recompute::kNone, dtype};
       const Outcome one = alone(spec);
-      for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (const Recompute how : kRecomputeModes) {
         SCOPED_TRACE(say(tied ? "tied, " : "untied, ", name_of(dtype), ", recomputing ",
                          static_cast<int>(how)));
         spec.recompute = how;

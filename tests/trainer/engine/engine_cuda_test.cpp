@@ -44,7 +44,7 @@ using EngineOnCuda = test::OnDevice;
 
 TEST_F(EngineOnCuda, computes_the_loss_and_gradients_of_the_cpu) {
   for (const char* family : {"gpt2", "qwen3"}) {
-    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute how : kRecomputeModes) {
       EngineSpec spec = spec_of(family);
       spec.activation_checkpoint.mode = how;
       TinyEngine here(spec, Device{}), there(spec, kDevice);

@@ -143,7 +143,7 @@ TEST_F(EnginePlanTest, shorter_steps_take_as_much_memory_in_every_schedule) {
 
 TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
   for (const char* family : {"gpt2", "qwen3"}) {
-    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute how : kRecomputeModes) {
       for (const DType compute : {DType::kF32, DType::kBf16, DType::kF16, DType::kF64}) {
         EngineSpec spec = spec_of(family);
         spec.activation_checkpoint.mode = how;
@@ -156,7 +156,7 @@ TEST_F(EngineTest, takes_exactly_the_memory_it_planned) {
 
 TEST_F(EngineTest, takes_exactly_the_memory_it_planned_for_every_family) {
   for (const std::string& family : model_types()) {
-    for (const Recompute how : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute how : kRecomputeModes) {
       EngineSpec spec = spec_of(family.c_str());
       spec.activation_checkpoint.mode = how;
       if (how != Recompute::kSelective) spec.training.dropout = kDropout;
@@ -190,7 +190,7 @@ TEST_F(EngineTest, recomputation_saves_memory_and_changes_no_bit) {
     spec.training.dropout = kDropout;
     const Trained plain = trained(spec);
     std::size_t bytes = plan_engine(spec, RankGroups(), test::kDevice).memory.activations();
-    for (const Recompute how : {Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute how : {Recompute::kNorms, Recompute::kSelective, Recompute::kFull}) {
       spec.activation_checkpoint.mode = how;
       const Trained again = trained(spec);
       EXPECT_EQ(again.losses, plain.losses);
@@ -276,7 +276,7 @@ TEST_F(EngineTest, float8_has_the_same_bits_where_weight_gradients_are_deferred)
     spec.micro_batches = kMicroBatches;
     const Trained expected = trained(spec, 2);
     spec.parallelism.schedule = "ZBH1";
-    for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute mode : kRecomputeModes) {
       spec.activation_checkpoint.mode = mode;
       SCOPED_TRACE(say(family, " ", kRecomputeNames[static_cast<int>(mode)]));
       const Trained found = trained(spec, 2);

@@ -38,7 +38,7 @@ double step_flops(const EngineSpec& spec, const StepOps& ops) {
 
 TEST(StepOps, have_the_flops_of_the_step) {
   for (const char* family : {"gpt2", "qwen3"}) {
-    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    for (const Recompute recompute : kRecomputeModes) {
       const EngineSpec spec = unpadded(family, recompute);
       const StepPlan plan = plan_step(spec, RankGroups(), Device{});
       EXPECT_DOUBLE_EQ(step_flops(spec, record_step(spec, {})),
@@ -75,7 +75,7 @@ TEST(StepOps, of_a_block_are_those_of_a_step_whatever_was_recorded_before) {
       const auto recorder = block_recorder(spec, mesh, imagined_gpu(), 0);
       for (const std::int64_t sequences : {1, 40, 2}) {
         for (const Recompute recompute :
-             {Recompute::kFull, Recompute::kNone, Recompute::kSelective}) {
+             {Recompute::kFull, Recompute::kNone, Recompute::kSelective, Recompute::kNorms}) {
           spec.training.local_batch_size = sequences;
           spec.activation_checkpoint.mode = recompute;
           EXPECT_EQ(text_of(recorder->record(sequences, recompute, Recorded::kAll)),
@@ -131,6 +131,7 @@ TEST(StepOps, are_those_of_the_layers) {
   EXPECT_EQ(names(record_step(unpadded("qwen3"), {}).block().forward),
             "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu matmul add");
   EXPECT_EQ(backward_with(Recompute::kNone), backward);
+  EXPECT_EQ(backward_with(Recompute::kNorms), "rms_norm rms_norm " + backward);
   EXPECT_EQ(backward_with(Recompute::kSelective), "rms_norm rms_norm swiglu " + backward);
   EXPECT_EQ(backward_with(Recompute::kFull),
             "rms_norm matmul head_norm rope attention matmul rms_norm matmul swiglu " + backward);

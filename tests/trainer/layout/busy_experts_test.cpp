@@ -125,9 +125,7 @@ TEST(LayoutOfBusyExperts, drops_no_token_and_takes_the_planned_memory) {
         }
         EXPECT_EQ(shared.arenas.peaks(), shared.plan.memory);
       }
-      recompute = recompute == Recompute::kNone        ? Recompute::kSelective
-                  : recompute == Recompute::kSelective ? Recompute::kFull
-                                                       : Recompute::kNone;
+      recompute = kRecomputeModes[(static_cast<std::size_t>(recompute) + 1) % 4];
     }
   }
 }

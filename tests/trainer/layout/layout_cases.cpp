@@ -48,10 +48,8 @@ ModelConfig model_of(const Case& c) {
 }
 
 std::string name_of(const Case& c) {
-  static const std::map<Recompute, const char*> kRecompute{
-      {Recompute::kNone, "none"}, {Recompute::kSelective, "selective"}, {Recompute::kFull, "full"}};
   return say(model_of(c).model_type, c.tied ? "_tied" : "_untied", "_recompute_",
-             kRecompute.at(c.recompute), "_tensor_", c.layout.tensor,
+             kRecomputeNames[static_cast<std::size_t>(c.recompute)], "_tensor_", c.layout.tensor,
              c.layout.sequence ? "_sequence" : "", "_pipeline_", c.layout.pipeline, "_",
              c.layout.schedule, "_", c.layout.virtual_stages, "_data_", c.layout.data_replicate,
              "_", c.layout.data_shard, "_zero_", c.layout.zero,
@@ -89,7 +87,6 @@ std::vector<Case> all_cases() {
     std::int64_t virtual_stages;
   };
   std::vector<Case> cases;
-  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::size_t turn = 0;
   for (const std::int64_t tensor : {1, 2, 4}) {
     for (const bool sequence : {false, true}) {
@@ -107,7 +104,7 @@ std::vector<Case> all_cases() {
           layout.virtual_stages = order.virtual_stages;
           for (const Family family : kFamilies) {
             for (const bool tied : {true, false}) {
-              cases.push_back({family, tied, kModes[(turn + turn / 6) % 3], layout});
+              cases.push_back({family, tied, kRecomputeModes[(turn + turn / 6) % 4], layout});
               ++turn;
             }
           }
@@ -124,7 +121,7 @@ std::vector<Case> all_cases() {
       layout.pipeline = 2;
       layout.schedule = "Interleaved1F1B";
       layout.virtual_stages = 3;
-      cases.push_back({family, turn % 2 == 0, kModes[turn % 3], layout});
+      cases.push_back({family, turn % 2 == 0, kRecomputeModes[turn % 4], layout});
       ++turn;
     }
   }
@@ -133,7 +130,6 @@ std::vector<Case> all_cases() {
 
 std::vector<Case> data_cases() {
   std::vector<Case> cases;
-  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   std::size_t turn = 0;
   for (const std::int64_t ranks : {2, 4, 8}) {
     for (const std::int64_t tensor : {1, 2, 4}) {
@@ -156,8 +152,8 @@ std::vector<Case> data_cases() {
               }
               const Family family = kFamilies[turn % std::size(kFamilies)];
               const std::int64_t bucket = turn % 4 == 3 ? Sharing::kWholeStore : 5000;
-              cases.push_back({family, (turn / 3) % 2 == 0, kModes[(turn + turn / 6) % 3], layout,
-                               16, reproducible, bucket});
+              cases.push_back({family, (turn / 3) % 2 == 0, kRecomputeModes[(turn + turn / 6) % 4],
+                               layout, 16, reproducible, bucket});
               if (turn % 4 == 1) {
                 cases.push_back(with_experts(cases.back(), kSparseFamilies[turn / 4 % 3]));
               }
@@ -173,7 +169,6 @@ std::vector<Case> data_cases() {
 
 std::vector<Case> expert_cases() {
   std::vector<Case> cases;
-  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   constexpr const char* kSchedules[] = {"1F1B", "ZBH1", "Interleaved1F1B"};
   std::size_t turn = 0;
   for (const std::int64_t ranks : {2, 4, 8}) {
@@ -199,7 +194,7 @@ std::vector<Case> expert_cases() {
               if (layout.schedule == "Interleaved1F1B") layout.virtual_stages = 2;
               cases.push_back(with_experts({.family = Family::kQwen3Moe,
                                             .tied = turn % 5 < 2,
-                                            .recompute = kModes[(turn + turn / 6) % 3],
+                                            .recompute = kRecomputeModes[(turn + turn / 6) % 4],
                                             .layout = layout,
                                             .micro_batches = 16,
                                             .reproducible = reproducible,
@@ -217,7 +212,6 @@ std::vector<Case> expert_cases() {
 
 std::vector<Case> context_cases() {
   std::vector<Case> cases;
-  constexpr Recompute kModes[] = {Recompute::kNone, Recompute::kSelective, Recompute::kFull};
   constexpr const char* kSchedules[] = {"1F1B", "ZBH1", "Interleaved1F1B"};
   std::size_t turn = 0;
   for (const std::int64_t context : {2, 4, 8}) {
@@ -243,7 +237,7 @@ std::vector<Case> context_cases() {
                 cases.push_back(
                     {.family = kFamilies[turn % std::size(kFamilies)],
                      .tied = method == ContextMethod::kRing || turn % 2 == 0,  // else dropout
-                     .recompute = kModes[(turn + turn / 6) % 3],
+                     .recompute = kRecomputeModes[(turn + turn / 6) % 4],
                      .layout = layout,
                      .micro_batches = 4,
                      .bucket = 5000,

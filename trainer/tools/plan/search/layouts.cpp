@@ -67,7 +67,7 @@ std::set<std::int64_t> each_family(const RunConfig& config, std::int64_t ranks, 
       laid.training.local_batch_size = size;
       const std::int64_t tokens = size * config.training.seq_len / layout.context;
       layout.sequence = layout.tensor > 1 && tokens % layout.tensor == 0;
-      for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (const Recompute mode : kRecomputeModes) {
         laid.activation_checkpoint.mode = mode;
         visit(laid);
       }
