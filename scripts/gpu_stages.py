@@ -245,8 +245,7 @@ MODELS = {
     "Gemma 3 1B": (LARGE, {"model": {"flavor": "gemma3-1b"}}),
     "OLMo 2 1B": (LARGE, {"model": {"flavor": "olmo2-1b"}}),
     "8B": (LARGE, {"model": {"flavor": "llama3-8b"}, "optimizer": {"state_dtype": "bfloat16"},
-                   "activation_checkpoint": {"mode": "selective"},
-                   "training": {"local_batch_size": 1, "global_batch_size": 4}}),
+                   "activation_checkpoint": {"mode": "norms"}}),
     "30B-A3B": (LARGE, {"model": {"flavor": "qwen3-30b-a3b", "num_hidden_layers": 5}}, BALANCED),
     "OLMoE 7B-A1B": (LARGE, {"model": {"flavor": "olmoe-7b-a1b"}, "optimizer": {"state_dtype": "bfloat16"}}, BALANCED),
 }

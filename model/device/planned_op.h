@@ -30,6 +30,7 @@ struct PlannedOp {
   double rows = 0, columns = 0, depth = 0;
   double groups = 1;         // of a matmul: equal groups of its rows, each with a matrix of its own
   bool transpose_a = false;  // of a matmul, as of a weight gradient: over the rows of both operands
+  bool adds = false;         // of a matmul: to its result, or to a tensor of that size
   double flops = 0;          // of attention, with the causal mask and the window
   double recomputed_flops = 0;  // of attention, scores recomputed in the backward; not in `flops`
   double bytes = 0;  // read and written, without a matmul's result; of a message, the whole tensor

@@ -108,6 +108,16 @@ Attention::Attention(ParamStore& params, const std::string& name, const Attentio
   }
 }
 
+void Attention::take_codes(Arena& arena) {
+  in_.take_codes(arena);
+  out_.take_codes(arena);
+}
+
+void Attention::update_codes(ExecContext& ctx) const {
+  in_.update_codes(ctx);
+  out_.update_codes(ctx);
+}
+
 ops::AttentionShape Attention::shape(const MicroBatch& batch) const {
   const std::int64_t window = spec_.window < batch.whole_seq_len() ? spec_.window : 0;
   return {.batch = batch.sequences,

@@ -75,6 +75,10 @@ class Attention {
   Attention(ParamStore& params, const std::string& name, const AttentionSpec& spec, Region& region,
             AttentionCore& core, const Tensor& rope_table);
 
+  // Linear's, of its projections.
+  void take_codes(Arena& arena);
+  void update_codes(ExecContext& ctx) const;
+
   // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
   // activations are not saved.
   Tensor forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,

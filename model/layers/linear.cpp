@@ -25,6 +25,28 @@ void DeferredGradients::compute(ExecContext& ctx) {
   for (const Compute& compute : deferred_) compute(ctx);
 }
 
+void Linear::take_codes(Arena& arena) {
+  if (!is_float8()) return;
+  weight_.codes = {.plain = arena.take({out(), in() / 4}, DType::kI32),
+                   .transposed = arena.take({in(), out() / 4}, DType::kI32),
+                   .inverse_scale = arena.take({1}, DType::kF32)};
+}
+
+void Linear::update_codes(ExecContext& ctx) const {
+  KeptCodes& kept = weight_.codes;
+  if (!kept || !kept.stale) return;
+  ops::quantize_both(ctx.stream, ctx.scratch, {kValues, kept.plain, kept.inverse_scale},
+                     {kValues, kept.transposed, kept.inverse_scale}, weight_.value);
+  kept.stale = false;
+}
+
+ops::Float8Matrix Linear::codes(ExecContext& ctx, bool transpose) const {
+  const KeptCodes& kept = weight_.codes;
+  if (!kept) return ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, transpose);
+  require(!kept.stale, "float8 codes of a weight are used before they are made");
+  return {kValues, transpose ? kept.transposed : kept.plain, kept.inverse_scale};
+}
+
 Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part) const {
   const Tensor y = into.take({x.rows(), out()}, x.dtype);
   forward(ctx, y, x, saved, part);
@@ -51,8 +73,7 @@ void Linear::multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor 
   const Arena::Frame frame(ctx.scratch);
   const ops::Float8Matrix left =
       ops::quantize(ctx.stream, ctx.scratch, x, kValues, false, saved.inverse_scale);
-  const ops::Float8Matrix right =
-      ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, false);
+  const ops::Float8Matrix right = codes(ctx, false);
   ops::gemm_float8(ctx.stream, ctx.scratch,
                    {.c = y, .a = left, .b = right, .bias = bias, .addend = addend});
 }
@@ -75,8 +96,7 @@ void Linear::backward_input(ExecContext& ctx, Tensor dx, Gradient& gradient) con
   const Arena::Frame frame(ctx.scratch);
   const ops::Float8Matrix left =
       ops::quantize_both(ctx.stream, ctx.scratch, gradient.transposed, dy);
-  const ops::Float8Matrix right =
-      ops::quantize(ctx.stream, ctx.scratch, weight_.value, kValues, true);
+  const ops::Float8Matrix right = codes(ctx, true);
   ops::gemm_float8(ctx.stream, ctx.scratch, {dx, left, right});
 }
 

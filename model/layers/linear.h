@@ -69,6 +69,11 @@ class Linear {
   Linear(Weight& weight, Weight* bias, MatmulPrecision precision = MatmulPrecision::kNative)
       : weight_(weight), bias_(bias), precision_(precision) {}
 
+  // Memory for codes of the weight, in float8, which update_codes() then makes if they are stale:
+  // before the first use of each step. The same bits as without.
+  void take_codes(Arena& arena);
+  void update_codes(ExecContext& ctx) const;
+
   std::int64_t out() const { return weight_.value.shape[0]; }
   std::int64_t in() const { return weight_.value.shape[1]; }
 
@@ -95,6 +100,8 @@ class Linear {
 
  private:
   bool is_float8() const { return precision_ == MatmulPrecision::kFloat8; }
+  // The weight's codes, or those of its transpose; in scratch if none are kept.
+  ops::Float8Matrix codes(ExecContext& ctx, bool transpose) const;
   void multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor addend,
                 Saved& saved) const;
   void add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;

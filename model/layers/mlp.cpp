@@ -57,6 +57,16 @@ Mlp::Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Regio
       up_(declare_up(params, name, spec, region)),
       down_(declare_down(params, name, spec, region)) {}
 
+void Mlp::take_codes(Arena& arena) {
+  up_.take_codes(arena);
+  down_.take_codes(arena);
+}
+
+void Mlp::update_codes(ExecContext& ctx) const {
+  up_.update_codes(ctx);
+  down_.update_codes(ctx);
+}
+
 Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
   const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
   if (gated_) {

@@ -34,6 +34,10 @@ class Mlp {
   };
   Mlp(ParamStore& params, const std::string& name, const MlpSpec& spec, Region& region);
 
+  // Linear's, of its projections.
+  void take_codes(Arena& arena);
+  void update_codes(ExecContext& ctx) const;
+
   // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
   // activations are not saved; with selective recomputation the output of the activation is not
   // either. With full recomputation of several chunks only x is.

@@ -57,17 +57,23 @@ Float8Matrix quantize_scaled(Stream& stream, Arena& into, Tensor from, Float8For
 
 Float8Matrix quantize_both(Stream& stream, Arena& into, const Float8Matrix& transposed,
                            Tensor from) {
-  require_like("quantize_both: transposed", transposed.codes, {from.width(), from.rows() / 4},
-               DType::kI32);
   const Float8Matrix plain{transposed.format, take_codes(into, from, false),
                            transposed.inverse_scale};
-  pass_over(stream, into,
+  quantize_both(stream, into, plain, transposed, from);
+  return plain;
+}
+
+void quantize_both(Stream& stream, Arena& scratch, const Float8Matrix& plain,
+                   const Float8Matrix& transposed, Tensor from) {
+  require_like("quantize_both: plain", plain.codes, {from.rows(), from.width() / 4}, DType::kI32);
+  require_like("quantize_both: transposed", transposed.codes, {from.width(), from.rows() / 4},
+               DType::kI32);
+  pass_over(stream, scratch,
             {.from = from,
              .format = plain.format,
              .codes = plain.codes,
              .transposed = transposed.codes,
              .inverse_scale = plain.inverse_scale});
-  return plain;
 }
 
 }  // namespace trireme::ops

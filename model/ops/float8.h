@@ -38,6 +38,9 @@ Float8Matrix quantize_scaled(Stream&, Arena& into, Tensor from, Float8Format for
 // Both orientations with one scale, the values read once for both: fills `transposed` and returns
 // `from` as it is, in memory of `into`, in the format and with the scale of `transposed`.
 Float8Matrix quantize_both(Stream&, Arena& into, const Float8Matrix& transposed, Tensor from);
+// The same into `plain` and `transposed`, which have one format and one inverse_scale.
+void quantize_both(Stream&, Arena& scratch, const Float8Matrix& plain,
+                   const Float8Matrix& transposed, Tensor from);
 
 // The passes over `from` of one of these.
 struct Quantization {

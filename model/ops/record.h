@@ -40,6 +40,7 @@ inline void record_matmul(const Stream& stream, const Tensor& c, std::int64_t de
                  .columns = columns,
                  .depth = inner,
                  .transpose_a = transpose_a,
+                 .adds = adds,
                  .flops = 2.0 * rows * columns * inner,
                  .bytes = (rows + columns) * inner * static_cast<double>(element),
                  .result_bytes = static_cast<double>(c.bytes()) * (adds ? 2 : 1)});

@@ -365,17 +365,23 @@ void ParamStore::expect_gradients() {
   for (Apart& apart : apart_) apart.weight.stale = true;
 }
 
-std::vector<bool> ParamStore::stale_gradients() const {
+void ParamStore::expect_codes() {
+  for (Weight& weight : weights_) weight.codes.stale = true;
+}
+
+std::vector<bool> ParamStore::stale() const {
   std::vector<bool> stale;
   for (const Weight& weight : weights_) stale.push_back(weight.stale);
   for (const Apart& apart : apart_) stale.push_back(apart.weight.stale);
+  for (const Weight& weight : weights_) stale.push_back(weight.codes.stale);
   return stale;
 }
 
-void ParamStore::set_stale_gradients(const std::vector<bool>& stale) {
+void ParamStore::set_stale(const std::vector<bool>& stale) {
   auto next = stale.begin();
   for (Weight& weight : weights_) weight.stale = *next++;
   for (Apart& apart : apart_) apart.weight.stale = *next++;
+  for (Weight& weight : weights_) weight.codes.stale = *next++;
 }
 
 void ParamStore::require_gradients() const {

@@ -50,6 +50,16 @@ struct Param {
   bool is_primary_replica() const { return spec.cut.replica.index == 0 && box.extent.count() > 0; }
 };
 
+// Float8 codes of a weight and of its transpose, with one scale, which its layer keeps while the
+// weight does not change. Empty: the layer quantizes for each product.
+struct KeptCodes {
+  Tensor plain{}, transposed{};  // I32: four codes per word
+  Tensor inverse_scale{};        // [1] F32
+  bool stale = true;             // to be made before the next use
+
+  explicit operator bool() const { return static_cast<bool>(plain); }
+};
+
 struct Weight;
 
 // Consecutive elements of a parameter's box, in row-major order, that this rank owns: it updates
@@ -78,6 +88,7 @@ struct Weight {
   // Of experts whose gradients by tokens of each expert rank are kept apart, for reproducible sums:
   // these gradients, the first of which is `grad`. Otherwise empty.
   std::vector<Tensor> grads_by_rank = {};
+  KeptCodes codes = {};
   Tensor buffer = {};  // of a buffer: F32, whole on every rank that reads it; fill_buffers()
 
   // True once per step: the first gradient replaces that of the previous step, so that no pass
@@ -179,10 +190,13 @@ class ParamStore {
   // The next gradients of the unit replace.
   void expect_gradients(int unit);
   void expect_gradients();
-  // Whether the next gradient of each weight replaces, in order of weights() and apart(): what a
-  // backward changes on the host, for work that is repeated without its calls.
-  std::vector<bool> stale_gradients() const;
-  void set_stale_gradients(const std::vector<bool>& stale);
+  // Weights may have changed: layers make the codes that they keep anew.
+  void expect_codes();
+  // Whether the next gradient of each weight replaces, in order of weights() and apart(), and
+  // whether its codes are stale: what a forward and a backward change on the host, for work that is
+  // repeated without its calls.
+  std::vector<bool> stale() const;
+  void set_stale(const std::vector<bool>& stale);
   // Called after the last backward of a step: throws if a parameter got no gradient.
   void require_gradients() const;
 

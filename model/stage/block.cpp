@@ -148,6 +148,16 @@ Block::Block(ParamStore& params, const std::string& name, const ModelConfig& con
       mlp_end_{branch_norm(params, name + ".mlp_post_norm", config, kNotAfter, seams.region),
                dropout_at(name + ".mlp.down", spec.dropout.residual)} {}
 
+void Block::take_codes(Arena& arena) {
+  attention_.take_codes(arena);
+  if (mlp_) mlp_->take_codes(arena);
+}
+
+void Block::update_codes(ExecContext& ctx) const {
+  attention_.update_codes(ctx);
+  if (mlp_) mlp_->update_codes(ctx);
+}
+
 void Block::forward(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch,
                     Saved& saved) const {
   if (recompute_ == Recompute::kFull) {

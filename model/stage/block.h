@@ -54,6 +54,9 @@ class Block {
   void decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::int64_t first,
               const KeyValueCache& cache) const;
   const Attention& attention() const { return attention_; }
+  // Linear's, of attention and MLP.
+  void take_codes(Arena& arena);
+  void update_codes(ExecContext& ctx) const;
   // Of the micro-batches whose forwards follow.
   void set_recompute(Recompute recompute) { recompute_ = recompute; }
 

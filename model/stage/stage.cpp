@@ -106,6 +106,14 @@ void Stage::take_tables(Arena& weights, DType compute, bool planning) {
   }
 }
 
+void Stage::take_codes(Arena& weights) {
+  for (Block& block : blocks_) block.take_codes(weights);
+}
+
+void Stage::update_codes(ExecContext& ctx) const {
+  for (const Block& block : blocks_) block.update_codes(ctx);
+}
+
 Shape Stage::boundary(std::int64_t tokens) const {
   return {region_.own_tokens(tokens), config_.hidden_size};
 }
@@ -150,6 +158,7 @@ Tensor Stage::forward(ExecContext& ctx, const MicroBatch& given, Tensor x, Saved
     Arena& next = i + 1 == blocks_.size() ? ctx.saved : memory.begin(ctx, i + 1);
     const Tensor y = next.take(x.shape, x.dtype);
     ExecContext of_block{ctx.stream, *own, ctx.scratch};
+    blocks_[i].update_codes(of_block);
     blocks_[i].forward(of_block, y, x, batch, saved.blocks[i]);
     memory.offload(ctx, i);
     own = &next;
@@ -268,6 +277,7 @@ Tensor Stage::evaluate(ExecContext& ctx, const MicroBatch& given, Tensor x) cons
     for (const int unit : units_.blocks[i]) hooks_.before_forward(ctx.stream, unit);
     const Tensor y = i + 1 == count ? ctx.saved.take(x.shape, compute_) : other;
     ExecContext of_block{ctx.stream, own, ctx.scratch};
+    blocks_[i].update_codes(of_block);
     blocks_[i].evaluate(of_block, y, x, batch);
     other = std::exchange(x, y);
   }

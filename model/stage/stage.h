@@ -60,6 +60,9 @@ class Stage {
 
   // Allocates constant tables in `weights`, and fills them unless `planning`.
   void take_tables(Arena& weights, DType compute, bool planning);
+  // Memory in `weights` for float8 codes of the blocks' weights, which are then made in the first
+  // forward after ParamStore::expect_codes().
+  void take_codes(Arena& weights);
   // Also allocates the parameters, for a stage that is the only user of its store.
   void allocate(ParamStore::Places places, DType compute, bool planning);
 
@@ -91,6 +94,9 @@ class Stage {
   // For sequences of up to `capacity` tokens, of which one call decodes up to `at_once`.
   std::vector<KeyValueCache> make_caches(Arena& arena, std::int64_t capacity,
                                          std::int64_t at_once) const;
+
+  // Makes those codes now, if they are stale; for weights that need no hooks.
+  void update_codes(ExecContext& ctx) const;
 
   // Of the micro-batches whose forwards follow.
   void set_recompute(Recompute recompute) {

@@ -16,11 +16,11 @@ struct Linear {
 };
 
 const std::vector<Linear> kLayers{
-    {"124M/qkv", 768, 2304},  {"124M/up", 768, 3072},        {"124M/down", 3072, 768},
-    {"1.5B/qkv", 1536, 2048}, {"1.5B/gate_up", 1536, 17920}, {"1.5B/down", 8960, 1536},
-    {"3B/qkv", 3072, 5120},   {"3B/gate_up", 3072, 16384},   {"3B/down", 8192, 3072},
-    {"8B/qkv", 4096, 6144},   {"8B/output", 4096, 4096},     {"8B/gate_up", 4096, 28672},
-    {"8B/down", 14336, 4096}};
+    {"124M/qkv", 768, 2304},     {"124M/up", 768, 3072},      {"124M/down", 3072, 768},
+    {"1.5B/qkv", 1536, 2048},    {"1.5B/output", 1536, 1536}, {"1.5B/gate_up", 1536, 17920},
+    {"1.5B/down", 8960, 1536},   {"3B/qkv", 3072, 5120},      {"3B/gate_up", 3072, 16384},
+    {"3B/down", 8192, 3072},     {"8B/qkv", 4096, 6144},      {"8B/output", 4096, 4096},
+    {"8B/gate_up", 4096, 28672}, {"8B/down", 14336, 4096}};
 
 // The head's logits: chunks of rows, and a vocabulary that is odd beside the same padded.
 std::vector<Linear> heads() {
@@ -48,6 +48,13 @@ void add_layer(const Linear& layer, DType dtype) {
     const Tensor x = of.random({m, k}, dtype), w = of.random({n, k}, dtype);
     return [=, &of] { ops::gemm(of.stream, y, x, w, {.transpose_b = true}); };
   });
+  if (layer.name.ends_with("down") || layer.name.ends_with("output")) {
+    add(name + "forward, adding the residual stream", [=](Operands& of) -> std::function<void()> {
+      const Tensor y = of.zeros({m, n}, dtype), residual = of.random({m, n}, dtype);
+      const Tensor x = of.random({m, k}, dtype), w = of.random({n, k}, dtype);
+      return [=, &of] { ops::gemm(of.stream, y, x, w, {.transpose_b = true, .addend = residual}); };
+    });
+  }
   add(name + "input", [=](Operands& of) -> std::function<void()> {
     const Tensor dx = of.zeros({m, k}, dtype);
     const Tensor dy = of.random({m, n}, dtype), w = of.random({n, k}, dtype);

@@ -3,6 +3,9 @@
 namespace trireme {
 namespace {
 
+bool is_float8(const RunConfig& c) {
+  return c.training.dtype == "float8";
+}
 bool is_float16(const RunConfig& c) {
   return c.training.dtype == "float16";
 }
@@ -94,6 +97,12 @@ void add_precision(Options& to) {
                         "bfloat16 with the matmuls of the blocks in float8",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16", "float16", "float8"}});
+  to.push_back({.key = "training.float8_keep_codes",
+                .slot = TRIREME_MEMBER(training.float8_keep_codes),
+                .help = "float8: quantize weights once a step and keep their codes, in 2 bytes a "
+                        "parameter, instead of in every micro-batch; not with zero = 3",
+                .effect = Effect::kPerformance,
+                .applies = is_float8});
   to.push_back({.key = "training.loss_scale_init",
                 .slot = TRIREME_MEMBER(training.loss_scale_init),
                 .help = "float16: initial loss scale, a power of two; halved when gradients "

@@ -158,6 +158,10 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
                    arenas.gradients, arenas.communication);
   gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
+  // ZeRO-3 holds a weight for a moment only.
+  if (spec.training.float8_keep_codes && !sharing(spec).values) {
+    for (Stage& stage : stages_) stage.take_codes(arenas.weights);
+  }
   optimizer_.emplace(
       params_, whole_->chunks(),
       ShardedOptimizer::Ranks{{*groups_.model_state, groups_.is_primary_of_dense()},

@@ -53,8 +53,13 @@ class ModelState {
 
   // Around the backwards of a step with so many micro-batches of this rank. When
   // finish_gradients is done the gradients are sums over all ranks; `update` counts from 1.
-  void begin_gradients(std::int64_t micro_batches) { reducer_->begin(micro_batches); }
+  void begin_gradients(std::int64_t micro_batches) {
+    params_.expect_codes();
+    reducer_->begin(micro_batches);
+  }
   void finish_gradients(Stream& stream, std::int64_t update);
+  // Before forwards without gradients.
+  void begin_evaluation() { params_.expect_codes(); }
 
   // For captured work. From here on hooks queue nothing and go to the log; null: they take effect.
   void log_hooks(HookLog* log);

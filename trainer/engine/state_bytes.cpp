@@ -60,7 +60,10 @@ StateBytes state_bytes(const ModelState& model) {
       if (params.has_masters()) found->masters += size(params.masters(), sharing.masters);
     }
   };
-  for (const Weight& weight : params.weights()) add(weight, true);
+  for (const Weight& weight : params.weights()) {
+    add(weight, true);
+    if (weight.codes) all.codes += 2 * weight.codes.plain.bytes();
+  }
   for (const ParamStore::Apart& apart : params.apart()) add(apart.weight, false);
   for (const ShardedOptimizer::State& state : model.optimizer().states()) {
     all.optimizer.emplace_back(state.name, state.flat.bytes());

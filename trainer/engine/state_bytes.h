@@ -19,6 +19,7 @@ struct ParamBytes {
 // Where the arenas of a rank's model state go, without padding, constant tables and buffers.
 struct StateBytes {
   std::vector<ParamBytes> params;                              // in order of declaration
+  std::size_t codes = 0;                                       // float8 codes of weights
   std::vector<std::pair<std::string, std::size_t>> optimizer;  // by state, padding included
 };
 StateBytes state_bytes(const ModelState& model);

@@ -42,13 +42,14 @@ StepGraphs::Key StepGraphs::key_of(const RankPlan::Step& step) {
           step.forward_inbox,
           step.split_inbox,
           model_.gradient_place(number),
-          model_.is_publishing()};
+          model_.is_publishing(),
+          action.kind == Action::Kind::kForward && number == 0};
 }
 
 std::optional<StepGraphs::Recording> StepGraphs::record(Stream& stream, Arena& saved,
                                                         const std::function<Tensor()>& compute) {
   const std::size_t saved_before = saved.used();
-  const std::vector<bool> stale_before = model_.params().stale_gradients();
+  const std::vector<bool> stale_before = model_.params().stale();
   // Exceptions of other kinds end the run, and the capture with it.
   try {
     Recording made;
@@ -73,7 +74,7 @@ std::optional<StepGraphs::Recording> StepGraphs::record(Stream& stream, Arena& s
     capture_.reset();
     parts_.clear();
     saved.set_used(saved_before);
-    model_.params().set_stale_gradients(stale_before);
+    model_.params().set_stale(stale_before);
     replays_ = nodes_ > kMostNodes;  // existing ones are kept in use
     records_ = false;
     log_warning("job.cuda_graphs: {} micro-batches are launched without a graph from here on: {}",
@@ -89,9 +90,9 @@ void StepGraphs::replay(Stream& stream, Recording& recording, Arena& saved) {
   }
   saved.set_used(recording.saved_bytes);
   if (recording.given.empty()) return;
-  std::vector<bool> stale = model_.params().stale_gradients();
+  std::vector<bool> stale = model_.params().stale();
   for (std::size_t i = 0; i < stale.size(); ++i) stale[i] = stale[i] && !recording.given[i];
-  model_.params().set_stale_gradients(stale);
+  model_.params().set_stale(stale);
 }
 
 // A hook that queues nothing may be called before the graph that it falls into.
@@ -103,7 +104,7 @@ void StepGraphs::called(Stream& stream, const HookCall& call) {
   }
   parts_.back().calls.push_back(call);
   if (call.kind != HookCall::Kind::kBeforeGradients) return;
-  const std::vector<bool> now = model_.params().stale_gradients();
+  const std::vector<bool> now = model_.params().stale();
   for (std::size_t i = 0; i < now.size(); ++i) stale_[i] = stale_[i] || now[i];
 }
 
@@ -113,7 +114,7 @@ void StepGraphs::close_part() {
 }
 
 std::vector<bool> StepGraphs::given() const {
-  const std::vector<bool> left = model_.params().stale_gradients();
+  const std::vector<bool> left = model_.params().stale();
   std::vector<bool> given = stale_;
   for (std::size_t i = 0; i < given.size(); ++i) given[i] = given[i] && !left[i];
   if (std::find(given.begin(), given.end(), true) == given.end()) return {};

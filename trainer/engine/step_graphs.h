@@ -44,7 +44,7 @@ class StepGraphs final : public ActionLauncher, private HookLog {
   struct Key {
     Action::Kind kind;
     int stage, slot, inbox, outbox, own_reader_inbox, forward_inbox, split_inbox, gradient_place;
-    bool awaits_values;
+    bool awaits_values, makes_codes;
     auto operator<=>(const Key&) const = default;
   };
   // Hooks to call, then a graph to launch.
@@ -56,7 +56,7 @@ class StepGraphs final : public ActionLauncher, private HookLog {
     std::vector<Part> parts;
     Tensor output;
     std::size_t saved_bytes = 0;  // in use in the slot's arena afterwards
-    std::vector<bool> given;      // weights whose gradients are no longer stale; empty: none
+    std::vector<bool> given;      // of ParamStore::stale(): no longer stale; empty: none
   };
 
   Key key_of(const RankPlan::Step& step);
@@ -71,7 +71,7 @@ class StepGraphs final : public ActionLauncher, private HookLog {
   ModelState& model_;
   std::map<std::pair<int, Action::Kind>, std::int64_t> done_;  // actions of the step, by stage
   std::map<Key, std::optional<Recording>> recordings_;         // nothing: launched plainly once
-  // Of the capture under way: its parts, and the weights whose gradients were stale at any time.
+  // Of the capture under way: its parts, and what of ParamStore::stale() was stale at any time.
   std::vector<Part> parts_;
   std::vector<bool> stale_;
   std::optional<GraphCapture> capture_;

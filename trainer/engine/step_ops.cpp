@@ -89,6 +89,8 @@ PartOps PartWalk::record(std::int64_t sequences, Recompute recompute, Recorded r
   PartOps ops;
   Stage::Saved saved;
   model_.begin_gradients(spec_.micro_batches);
+  PartOps::List codes;
+  pass(codes, [&](ExecContext& ctx) { stage().update_codes(ctx); });
   for (std::int64_t m = 0; m < spec_.micro_batches; ++m) {
     ops = {};
     arenas_.activations.front().reset();
@@ -106,6 +108,7 @@ PartOps PartWalk::record(std::int64_t sequences, Recompute recompute, Recorded r
   tally_.ops = &ops.finish;
   model_.finish_gradients(stream_, /*update=*/1);
   if (recorded == Recorded::kAll) {
+    ops.update = std::move(codes);
     tally_.ops = &ops.update;
     model_.optimizer().step(stream_, /*learning_rate=*/0, /*update=*/1);
   }

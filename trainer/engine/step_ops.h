@@ -17,7 +17,8 @@ struct PartOps {
   // For a block whose backward may be split: without the deferred weight gradients.
   List backward_input;
   // Of a step, after the last backward: what completes the gradients, the optimizer's update (if it
-  // divides matrices over ranks, those of this part alone), the gather of updated weights.
+  // divides matrices over ranks, those of this part alone) with the float8 codes that are kept of
+  // the weights, the gather of updated weights.
   List finish, update, publish;
   // Of a micro-batch: activations that wait for the backward, and the workspace's peak.
   double saved_bytes = 0, workspace_bytes = 0;

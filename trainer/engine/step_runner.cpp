@@ -104,6 +104,7 @@ void StepRunner::queue_gradients(std::int64_t update) {
 void StepRunner::evaluate(const Pipeline::OnLoss& on_loss) {
   parts_.progress.enter(flight::Phase::kValidate);
   prepare();
+  parts_.model.begin_evaluation();
   parts_.inputs.upload(stream_, in_step_);
   pipeline_.evaluate(
       stream_,

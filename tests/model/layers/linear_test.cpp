@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "model/ops/elementwise.h"
 #include "tests/model/layers/gradient_check.h"
@@ -58,7 +59,7 @@ struct Float8Linear {
   ParamStore params;
   Weight& weight;
   Weight* const bias;
-  const Linear linear;
+  Linear linear;
 };
 
 // What rounding all of a tensor to float8 with its one scale makes of it, in float64.
@@ -151,6 +152,7 @@ TEST(Linear, in_float8_has_the_bits_of_operands_quantized_for_each_product) {
   for (const bool with_bias : {false, true}) {
     for (const bool deferred : {false, true}) {
       for (const bool knows_scale : {true, false}) {
+        const bool keeps_codes = with_bias == knows_scale;
         SCOPED_TRACE(say("bias ", with_bias, " deferred ", deferred, " scale ", knows_scale));
         Float8Linear test(with_bias);
         const Linear& linear = test.linear;
@@ -159,6 +161,10 @@ TEST(Linear, in_float8_has_the_bits_of_operands_quantized_for_each_product) {
         Stream stream;
         DeferredGradients later;
         trireme::ExecContext ctx{stream, keep, test.scratch, deferred ? &later : nullptr};
+        if (keeps_codes) {
+          test.linear.take_codes(test.weights);
+          linear.update_codes(ctx);
+        }
         Linear::Saved saved;
         const Tensor y = linear.forward(ctx, keep, x, saved);
         const Tensor dx = keep.take({test.kTokens, test.kIn}, DType::kBf16);
@@ -213,17 +219,34 @@ TEST(Linear, in_float8_reads_the_gradient_twice_and_the_input_three_times) {
   Linear::Saved saved;
   const Tensor x = test.keep.take({test.kTokens, test.kIn}, DType::kBf16);
   Linear::Gradient gradient(test.keep.take({test.kTokens, test.kOut}, DType::kBf16));
-  test.linear.forward(ctx, test.keep, x, saved);
-  test.linear.backward_input(ctx, gradient);
-  test.linear.backward_weight(ctx, gradient, saved);
-  double bytes = 0;
-  for (const PlannedOp& op : recorded) {
-    if (op.name == std::string_view("quantize")) bytes += op.bytes;
-  }
+  const auto bytes = [&] {
+    double sum = 0;
+    for (const PlannedOp& op : std::exchange(recorded, {})) {
+      if (op.name == std::string_view("quantize")) sum += op.bytes;
+    }
+    return sum;
+  };
+  const auto pass = [&] {
+    test.linear.forward(ctx, test.keep, x, saved);
+    test.linear.backward_input(ctx, gradient);
+    test.linear.backward_weight(ctx, gradient, saved);
+    return bytes();
+  };
   const auto of_x = static_cast<double>(x.count()),
              of_w = static_cast<double>(test.weight.value.count()),
              of_dy = static_cast<double>(gradient.dy.count());
-  EXPECT_EQ(bytes, 8 * of_x + 6 * of_dy + 10 * of_w);
+  EXPECT_EQ(pass(), 8 * of_x + 6 * of_dy + 10 * of_w);
+  test.linear.take_codes(test.weights);
+  EXPECT_THROW(test.linear.forward(ctx, test.keep, x, saved), Error) << "the codes are not made";
+  bytes();
+  // Once for each time that weights change.
+  test.linear.update_codes(ctx);
+  test.linear.update_codes(ctx);
+  EXPECT_EQ(bytes(), 6 * of_w);
+  EXPECT_EQ(pass(), 8 * of_x + 6 * of_dy);
+  test.params.expect_codes();
+  test.linear.update_codes(ctx);
+  EXPECT_EQ(bytes(), 6 * of_w);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using EnginePlanTest = test::OnDevice;
 
 // A trained engine's losses, step by step, and its weights at the end.
 struct Trained {
-  std::vector<double> losses;
+  std::vector<double> losses, evaluated;
   std::uint64_t first_weights, last_weights;
   bool plan_held;
 };
@@ -36,12 +36,12 @@ Trained trained(const EngineSpec& spec, int steps = kSteps, double loss_scale = 
   test::TinyEngine whole(spec);
   Engine& engine = whole.engine;
   engine.scale_loss(loss_scale);
-  Trained result{{}, whole.weights(), 0, true};
+  Trained result{{}, {}, whole.weights(), 0, true};
   for (int step = 1; step <= steps; ++step) {
     fill(engine.batch(), static_cast<std::uint64_t>(step), spec.model.vocab_size);
     result.losses.push_back(train_step(engine, 1e-3, step, 120).loss);
     result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
-    engine.evaluate();
+    result.evaluated.push_back(engine.evaluate());
     result.plan_held &= whole.arenas.peaks() == whole.plan.memory;
   }
   result.last_weights = whole.weights();
@@ -265,6 +265,25 @@ TEST_F(EngineTest, float8_follows_bfloat16_with_the_memory_planned_and_recompute
       // Three bits of mantissa in the factors of products with 32 terms and more.
       EXPECT_NEAR(eighth.losses[i], half.losses[i], 0.02 * half.losses[i]) << family;
     }
+  }
+}
+
+TEST_F(EngineTest, float8_codes_of_weights_are_kept_for_a_step_with_the_same_bits) {
+  if (const std::string reason = test::why_no_float8(); !reason.empty()) GTEST_SKIP() << reason;
+  for (const char* family : {"gpt2", "qwen3"}) {
+    EngineSpec spec = float8_spec_of(family);
+    const EnginePlan plan = plan_engine(spec, RankGroups(), test::kDevice);
+    const Trained kept = trained(spec, 3);
+    spec.training.float8_keep_codes = false;
+    const Trained made_anew = trained(spec, 3);
+    EXPECT_TRUE(kept.plan_held && made_anew.plan_held) << family;
+    EXPECT_EQ(kept.losses, made_anew.losses) << family;
+    EXPECT_EQ(kept.evaluated, made_anew.evaluated) << family;
+    EXPECT_EQ(kept.last_weights, made_anew.last_weights) << family;
+    const EnginePlan without = plan_engine(spec, RankGroups(), test::kDevice);
+    EXPECT_EQ(without.state.codes, 0U);
+    EXPECT_GT(plan.state.codes, 0U);
+    EXPECT_GE(plan.memory.weights, without.memory.weights + plan.state.codes);
   }
 }
 

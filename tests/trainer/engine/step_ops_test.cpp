@@ -55,7 +55,7 @@ std::string text_of(const PartOps& part) {
                                     &part.finish, &part.update, &part.publish}) {
     for (const PlannedOp& op : *list) {
       text += say(op.name, " ", static_cast<int>(op.kind), " ", op.element, " ", op.rows, " ",
-                  op.columns, " ", op.depth, " ", op.groups, " ", op.flops, " ",
+                  op.columns, " ", op.depth, " ", op.groups, " ", op.adds, " ", op.flops, " ",
                   op.recomputed_flops, " ", op.bytes, " ", op.result_bytes, " ",
                   static_cast<int>(op.collective), " ", op.overlaps_next, op.recomputes, "\n");
     }
@@ -156,6 +156,50 @@ TEST(StepOps, pass_over_their_tensors) {
   EXPECT_EQ(up.depth, hidden);
   EXPECT_EQ(up.bytes, 2 * hidden * (tokens + 2 * inner));
   EXPECT_EQ(up.result_bytes, 2 * tokens * 2 * inner);
+}
+
+// On GPUs products add the residual stream: of a block's nine passes over its activations for two
+// norms and two sums, four are left, and each product reads the stream once.
+TEST(StepOps, of_products_that_add_the_residual_stream_have_fewer_passes) {
+  EngineSpec spec = unpadded("qwen3");
+  spec.compute = DType::kBf16;
+  const auto passes = [&](const PartOps::List& list) {
+    double bytes = 0;
+    for (const PlannedOp& op : list) {
+      const std::string_view name = op.name;
+      if (name == "rms_norm" || name == "add") bytes += op.bytes;
+    }
+    return bytes / (2 * 40 * 32);
+  };
+  const PartOps::List here = record_step(spec, {}).block().forward;
+  const PartOps::List there = record_step(spec, {}, imagined_gpu()).block().forward;
+  EXPECT_EQ(passes(here), 9);
+  EXPECT_EQ(passes(there), 4);
+  EXPECT_EQ(names(there),
+            "rms_norm matmul head_norm rope own_attention matmul rms_norm matmul swiglu matmul");
+  for (const int product : {5, 9}) {
+    EXPECT_EQ(there[product].result_bytes, 2 * here[product].result_bytes);
+  }
+  spec.training.dropout.residual = 0.1;  // comes between
+  EXPECT_EQ(passes(record_step(spec, {}, imagined_gpu()).block().forward), 9);
+}
+
+TEST(StepOps, in_float8_quantize_weights_once_a_step) {
+  EngineSpec spec = test::float8_spec_of("qwen3");
+  const auto quantized = [](const PartOps::List& list) {
+    double bytes = 0;
+    for (const PlannedOp& op : list)
+      bytes += op.name == std::string_view("quantize") ? op.bytes : 0;
+    return bytes;
+  };
+  const PartOps kept = record_step(spec, {}).block();
+  spec.training.float8_keep_codes = false;
+  const PartOps each = record_step(spec, {}).block();
+  const double hidden = 32, weights = hidden * (32 + 2 * 16 + 32 + 3 * 48);
+  EXPECT_EQ(quantized(each.forward) - quantized(kept.forward), 5 * weights);
+  EXPECT_EQ(quantized(each.backward) - quantized(kept.backward), 5 * weights);
+  EXPECT_EQ(quantized(kept.update), 6 * weights);
+  EXPECT_EQ(quantized(each.update), 0);
 }
 
 // The first micro-batch's gradients replace, those of others accumulate.

@@ -58,6 +58,9 @@ PlanNode MemoryTree::of_params(const char* name, std::size_t bytes, std::size_t 
     if (unit == units.end()) unit = units.insert(unit, {.name = param.unit});
     unit->add(bytes_node(param.name, param.*member));
   }
+  if (member == &ParamBytes::weights && place_.step.state.codes > 0) {
+    units.push_back(bytes_node("float8 codes", place_.step.state.codes));
+  }
   return divided(bytes_node(name, bytes), units, rest);
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "model/base/error.h"
 #include "model/device/imagined.h"
@@ -15,6 +17,25 @@ namespace {
 
 using Kind = PlannedOp::Kind;
 using List = PartOps::List;
+
+// These programs' products write their results alone: the next norm adds the residual stream, or,
+// at a block's end, a kernel of its own. Other products that add are of weight gradients.
+List with_separate_sums(const List& list, bool is_backward) {
+  List made;
+  double added = 0;
+  for (PlannedOp op : list) {
+    const std::string_view name = op.name;
+    if (op.adds && (!is_backward || op.recomputes)) {
+      op.result_bytes /= 2;
+      added += op.result_bytes;
+    } else if (name == "rms_norm" || name == "layer_norm") {
+      op.bytes += 2 * std::exchange(added, 0);
+    }
+    made.push_back(op);
+  }
+  if (added > 0) made.push_back({.name = "add", .element = 2, .bytes = 3 * added});
+  return made;
+}
 
 class OtherTrainer {
  public:
@@ -59,7 +80,12 @@ StepOps OtherTrainer::recorded() const {
     spec.activation_checkpoint.mode = Recompute::kFull;
   }
   if (traits_.quantizing_reads > 0) spec.precision = MatmulPrecision::kNative;
-  return record_step(spec, mesh, imagined_gpu());
+  StepOps ops = record_step(spec, mesh, imagined_gpu());
+  for (PartOps& kind : ops.kinds) {
+    kind.forward = with_separate_sums(kind.forward, false);
+    kind.backward = with_separate_sums(kind.backward, true);
+  }
+  return ops;
 }
 
 List OtherTrainer::adapted(const List& list) const {
