@@ -190,7 +190,7 @@ class ParamStore {
   // The next gradients of the unit replace.
   void expect_gradients(int unit);
   void expect_gradients();
-  // Weights may have changed: layers make the codes that they keep anew.
+  // Weights may have changed: the codes that layers keep are stale.
   void expect_codes();
   // Whether the next gradient of each weight replaces, in order of weights() and apart(), and
   // whether its codes are stale: what a forward and a backward change on the host, for work that is
