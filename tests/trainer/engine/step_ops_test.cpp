@@ -158,6 +158,54 @@ TEST(StepOps, pass_over_their_tensors) {
   EXPECT_EQ(up.result_bytes, 2 * tokens * 2 * inner);
 }
 
+double quantized_bytes(const PartOps::List& list) {
+  double bytes = 0;
+  for (const PlannedOp& op : list) {
+    if (op.name == std::string_view("quantize")) bytes += op.bytes;
+  }
+  return bytes;
+}
+
+// Norms and activations collect the largest magnitude of what they write, attention, and the norms'
+// backward, do not.
+TEST(StepOps, in_float8_measure_what_no_op_measured) {
+  EngineSpec spec = test::float8_spec_of("qwen3");
+  spec.model.intermediate_size = 64;
+  const double tokens = 80, hidden = 32, inner = 64, query = 32, qkv = 64;
+  // A byte for a code; reads of two bytes for codes and, if not measured, for the magnitude.
+  const double measured = 3, unmeasured = 5, both_measured = 4, both_unmeasured = 6;
+  const double weights = unmeasured * (qkv * hidden + query * hidden + 3 * hidden * inner);
+  const auto forward_of = [&](double norm) {
+    return tokens * (2 * norm * hidden + unmeasured * query + measured * inner) + weights;
+  };
+  // Gradients in both orientations, then the transposed inputs, with the scale of the forward.
+  const double backward =
+      tokens * (2 * both_unmeasured * hidden + both_measured * 2 * inner + both_unmeasured * qkv +
+                measured * (2 * hidden + query + inner)) +
+      weights;
+  for (const Recompute recompute : kRecomputeModes) {
+    SCOPED_TRACE(kRecomputeNames[static_cast<std::size_t>(recompute)]);
+    spec.activation_checkpoint.mode = recompute;
+    const PartOps block = record_step(spec, {}).block();
+    EXPECT_EQ(quantized_bytes(block.forward), forward_of(measured));
+    // Full recomputation stops at the activation, whose codes only the weight gradient reads.
+    const double again =
+        recompute == Recompute::kFull
+            ? forward_of(measured) - tokens * measured * inner - unmeasured * hidden * inner
+            : 0;
+    EXPECT_EQ(quantized_bytes(block.backward), backward + again);
+  }
+  spec.activation_checkpoint.mode = Recompute::kNone;
+  EXPECT_EQ(names(record_step(spec, {}).block().forward),
+            "rms_norm quantize quantize quantize matmul head_norm rope attention quantize quantize "
+            "quantize quantize matmul rms_norm quantize quantize quantize matmul swiglu quantize "
+            "quantize quantize matmul add");
+  // With sequence parallelism a rank's norm writes a part of what its products quantize.
+  spec.parallelism.sequence = true;
+  const double of_ranks = quantized_bytes(record_step(spec, {.tensor = 2}).block().forward);
+  EXPECT_EQ(of_ranks, forward_of(unmeasured) / 2 + tokens * unmeasured * hidden);
+}
+
 // The first micro-batch's gradients replace, those of others accumulate.
 TEST(StepOps, of_several_micro_batches_accumulate_gradients) {
   EngineSpec spec = unpadded("qwen3");
