@@ -21,7 +21,8 @@ std::int64_t Head::chunk_rows(Device device, std::int64_t tokens, std::int64_t v
 Tensor Head::forward(ExecContext& ctx, Tensor x, const Targets& targets, Saved& saved) const {
   const Tensor loss = ctx.saved.take({targets.ids.count()}, accumulator_of(x.dtype));
   const Arena::Frame frame(ctx.scratch);
-  const Tensor h = region_.enter(ctx, ctx.scratch, norm_.forward(ctx, ctx.scratch, x, saved.norm));
+  const Tensor h =
+      region_.enter(ctx, ctx.scratch, norm_.forward(ctx, ctx.scratch, x, saved.norm).values);
   // If tokens are sharded, only this rank's rows are saved.
   Arena& passing = region_.splits_tokens() ? ctx.scratch : ctx.saved;
   const Tensor dh = targets.with_gradient ? passing.take(h.shape, h.dtype) : Tensor{};
@@ -80,7 +81,7 @@ void Head::logits(ExecContext& ctx, Tensor logits, Tensor x) const {
   require(region_.slice().count == 1, "generation requires an unsharded vocabulary");
   Norm::Saved unused;
   ExecContext inner{ctx.stream, ctx.scratch, ctx.scratch};
-  const Tensor h = norm_.forward(inner, ctx.scratch, x, unused);
+  const Tensor h = norm_.forward(inner, ctx.scratch, x, unused).values;
   const Tensor rows = weight_.value.row_slice(0, logits.width());  // without padding
   ops::gemm(ctx.stream, logits, h, rows, {.transpose_b = true});
   ops::transform_logits(ctx.stream, logits, form_);

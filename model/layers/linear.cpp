@@ -47,32 +47,35 @@ ops::Float8Matrix Linear::codes(ExecContext& ctx, bool transpose) const {
   return {kValues, transpose ? kept.transposed : kept.plain, kept.inverse_scale};
 }
 
-Tensor Linear::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part) const {
-  const Tensor y = into.take({x.rows(), out()}, x.dtype);
+Tensor Linear::forward(ExecContext& ctx, Arena& into, const Measured& x, Saved& saved,
+                       Slice part) const {
+  const Tensor y = into.take({x.values.rows(), out()}, x.values.dtype);
   forward(ctx, y, x, saved, part);
   return y;
 }
 
-void Linear::forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part) const {
+void Linear::forward(ExecContext& ctx, Tensor y, const Measured& x, Saved& saved,
+                     Slice part) const {
   multiply(ctx, y, x, bias_ && part.index == 0 ? bias_->value : Tensor{}, {}, saved);
 }
 
-void Linear::forward_add(ExecContext& ctx, const Residual& residual, Tensor x, Saved& saved) const {
+void Linear::forward_add(ExecContext& ctx, const Residual& residual, const Measured& x,
+                         Saved& saved) const {
   multiply(ctx, residual.sum, x, bias_ ? bias_->value : Tensor{}, residual.x, saved);
 }
 
-void Linear::multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor addend,
+void Linear::multiply(ExecContext& ctx, Tensor y, const Measured& x, Tensor bias, Tensor addend,
                       Saved& saved) const {
-  saved.x = x;
+  saved.x = x.values;
   if (!is_float8()) {
-    ops::gemm(ctx.stream, y, x, weight_.value,
+    ops::gemm(ctx.stream, y, x.values, weight_.value,
               {.transpose_b = true, .bias = bias, .addend = addend});
     return;
   }
   saved.inverse_scale = ctx.saved.take({1}, DType::kF32);
   const Arena::Frame frame(ctx.scratch);
-  const ops::Float8Matrix left =
-      ops::quantize(ctx.stream, ctx.scratch, x, kValues, false, saved.inverse_scale);
+  const ops::Float8Matrix left = ops::quantize(ctx.stream, ctx.scratch, x.values, kValues, false,
+                                               saved.inverse_scale, x.magnitudes);
   const ops::Float8Matrix right = codes(ctx, false);
   ops::gemm_float8(ctx.stream, ctx.scratch,
                    {.c = y, .a = left, .b = right, .bias = bias, .addend = addend});
@@ -95,7 +98,7 @@ void Linear::backward_input(ExecContext& ctx, Tensor dx, Gradient& gradient) con
   gradient.transposed = ops::Float8Matrix::take(ctx.lasting(), kGradients, out(), dy.rows());
   const Arena::Frame frame(ctx.scratch);
   const ops::Float8Matrix left =
-      ops::quantize_both(ctx.stream, ctx.scratch, gradient.transposed, dy);
+      ops::quantize_both(ctx.stream, ctx.scratch, gradient.transposed, dy, gradient.magnitudes);
   const ops::Float8Matrix right = codes(ctx, true);
   ops::gemm_float8(ctx.stream, ctx.scratch, {dx, left, right});
 }
@@ -109,7 +112,7 @@ void Linear::backward_weight(ExecContext& ctx, const Gradient& gradient, const S
   ctx.deferred->add(
       ctx,
       {is_float8() ? Tensor{} : gradient.dy, bias_ ? gradient.dsum : Tensor{}, codes.codes,
-       codes.inverse_scale, saved.x, saved.inverse_scale},
+       codes.inverse_scale, saved.x, saved.inverse_scale, saved.magnitudes},
       [this, gradient, saved](ExecContext& later) { add_gradients(later, gradient, saved); });
 }
 
@@ -118,9 +121,10 @@ void Linear::add_gradients(ExecContext& ctx, const Gradient& gradient, const Sav
   if (is_float8()) {
     const Arena::Frame frame(ctx.scratch);
     const ops::Float8Matrix right =
-        saved.inverse_scale ? ops::quantize_scaled(ctx.stream, ctx.scratch, saved.x, kValues, true,
-                                                   saved.inverse_scale)
-                            : ops::quantize(ctx.stream, ctx.scratch, saved.x, kValues, true);
+        saved.inverse_scale
+            ? ops::quantize_scaled(ctx.stream, ctx.scratch, saved.x, kValues, true,
+                                   saved.inverse_scale)
+            : ops::quantize(ctx.stream, ctx.scratch, saved.x, kValues, true, {}, saved.magnitudes);
     ops::gemm_float8(ctx.stream, ctx.scratch,
                      {weight_.grad, gradient.transposed, right, accumulate});
   } else {
@@ -130,6 +134,11 @@ void Linear::add_gradients(ExecContext& ctx, const Gradient& gradient, const Sav
   if (bias_ && gradient.dsum) {
     ops::bias_backward(ctx.stream, bias_->grad, gradient.dsum, gradient_accumulate(*bias_));
   }
+}
+
+Measured enter(ExecContext& ctx, Region& region, Arena& into, const Measured& x) {
+  // With sequence parallelism there are other ranks' rows inside.
+  return {region.enter(ctx, into, x.values), region.splits_tokens() ? Tensor{} : x.magnitudes};
 }
 
 Linear::Saved entered(ExecContext& ctx, Region& region, const Linear::Saved& saved) {

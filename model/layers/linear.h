@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "model/layers/measured.h"
 #include "model/layers/region.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
@@ -53,10 +54,13 @@ class Linear {
     Tensor own{};
     // In float8, of x's codes in the forward, for those of its transpose; empty: not known.
     Tensor inverse_scale{};
+    // In float8, of x, where the scale is not known.
+    Tensor magnitudes{};
   };
   // The gradient of y, which both halves of a backward read.
   struct Gradient {
     explicit Gradient(Tensor y) : Gradient(y, y) {}
+    explicit Gradient(const Measured& y) : Gradient(y.values) { magnitudes = y.magnitudes; }
     Gradient(Tensor y, Tensor sum) : dy(y), dsum(sum) {}
     Tensor dy;
     // The gradient of the sum over ranks, if that is not dy; empty: the bias's gradient is computed
@@ -65,6 +69,7 @@ class Linear {
     // In float8, of dy's transpose: backward_input makes it in ctx.lasting() for the weight
     // gradient.
     ops::Float8Matrix transposed{};
+    Tensor magnitudes{};  // of dy, for backward_input
   };
   Linear(Weight& weight, Weight* bias, MatmulPrecision precision = MatmulPrecision::kNative)
       : weight_(weight), bias_(bias), precision_(precision) {}
@@ -78,10 +83,12 @@ class Linear {
   std::int64_t in() const { return weight_.value.shape[1]; }
 
   // Returns y in `into`; or replaces y.
-  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, Slice part = {}) const;
-  void forward(ExecContext& ctx, Tensor y, Tensor x, Saved& saved, Slice part = {}) const;
+  Tensor forward(ExecContext& ctx, Arena& into, const Measured& x, Saved& saved,
+                 Slice part = {}) const;
+  void forward(ExecContext& ctx, Tensor y, const Measured& x, Saved& saved, Slice part = {}) const;
   // residual.sum = residual.x + y.
-  void forward_add(ExecContext& ctx, const Residual& residual, Tensor x, Saved& saved) const;
+  void forward_add(ExecContext& ctx, const Residual& residual, const Measured& x,
+                   Saved& saved) const;
   // The two halves are separate so that a caller can send dx before it computes the weight
   // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch; or replaces dx.
   Tensor backward_input(ExecContext& ctx, Gradient& gradient) const;
@@ -93,16 +100,21 @@ class Linear {
     return is_float8() && !bias_ ? ctx.scratch : ctx.lasting();
   }
 
+  bool is_float8() const { return precision_ == MatmulPrecision::kFloat8; }
+  // For the magnitudes of a tensor that this layer quantizes; empty if it does not.
+  Tensor take_magnitudes(Arena& arena) const {
+    return is_float8() ? arena.take({ops::kMagnitudes}, DType::kI32) : Tensor{};
+  }
+
   // The first gradient of a step replaces, later ones accumulate.
   static ops::Accumulate gradient_accumulate(Weight& weight) {
     return weight.first_gradient() ? ops::Accumulate::kReplace : ops::Accumulate::kAdd;
   }
 
  private:
-  bool is_float8() const { return precision_ == MatmulPrecision::kFloat8; }
   // The weight's codes, or those of its transpose; in scratch if none are kept.
   ops::Float8Matrix codes(ExecContext& ctx, bool transpose) const;
-  void multiply(ExecContext& ctx, Tensor y, Tensor x, Tensor bias, Tensor addend,
+  void multiply(ExecContext& ctx, Tensor y, const Measured& x, Tensor bias, Tensor addend,
                 Saved& saved) const;
   void add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
 
@@ -110,6 +122,9 @@ class Linear {
   Weight* bias_;
   MatmulPrecision precision_;
 };
+
+// x inside the region, in `into` if it is another tensor.
+Measured enter(ExecContext& ctx, Region& region, Arena& into, const Measured& x);
 
 // What a forward saved inside a region, with x; recomputed in ctx.lasting() if only this rank's
 // rows were saved.

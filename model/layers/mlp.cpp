@@ -67,14 +67,14 @@ void Mlp::update_codes(ExecContext& ctx) const {
   down_.update_codes(ctx);
 }
 
-Tensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre) const {
+Measured Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const {
   const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
   if (gated_) {
-    ops::gate(ctx.stream, act, pre, activation_);
+    ops::gate(ctx.stream, act, pre, activation_, 0, magnitudes);
   } else {
-    ops::activate(ctx.stream, act, pre, activation_);
+    ops::activate(ctx.stream, act, pre, activation_, magnitudes);
   }
-  return act;
+  return {act, magnitudes};
 }
 
 std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks) {
@@ -85,22 +85,25 @@ std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ra
   return (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile;
 }
 
-Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved,
-                    const Residual& residual) const {
+Tensor Mlp::forward(ExecContext& ctx, Arena& into, const Measured& x, Recompute recompute,
+                    Saved& saved, const Residual& residual) const {
   const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
   Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
-  const Tensor all = region_.enter(ctx, entered, x);
-  if (recompute == Recompute::kFull && chunk_rows(ctx, all) < all.rows()) {
-    saved = {.up = {.x = all}};
-    const Tensor y = residual ? residual.sum : passing.take({all.rows(), down_.out()}, all.dtype);
-    forward_in_chunks(ctx, y, all, residual);
+  const Measured all = enter(ctx, region_, entered, x);
+  const std::int64_t tokens = all.values.rows();
+  if (recompute == Recompute::kFull && chunk_rows(ctx, tokens) < tokens) {
+    saved = {.up = {.x = all.values}};
+    const Tensor y =
+        residual ? residual.sum : passing.take({tokens, down_.out()}, all.values.dtype);
+    forward_in_chunks(ctx, y, all.values, residual);
     return residual ? y : region_.leave(ctx, into, y);
   }
   saved.pre = up_.forward(ctx, ctx.saved, all, saved.up);
-  if (again) saved.up = {.own = x, .inverse_scale = saved.up.inverse_scale};
-  const Tensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre);
+  if (again) saved.up = {.own = x.values, .inverse_scale = saved.up.inverse_scale};
+  const Measured act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre,
+                                down_.take_magnitudes(ctx.scratch));
   if (residual) {
     down_.forward_add(ctx, residual, act, saved.down);
     return residual.sum;
@@ -110,14 +113,14 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute
 }
 
 void Mlp::forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual& residual) const {
-  const std::int64_t step = chunk_rows(ctx, x);
+  const std::int64_t step = chunk_rows(ctx, x.rows());
   for (std::int64_t first = 0; first < x.rows(); first += step) {
     const std::int64_t rows = std::min(step, x.rows() - first);
     const Arena::Frame frame(ctx.scratch);
     ExecContext passing{ctx.stream, ctx.scratch, ctx.scratch};
     Linear::Saved unused;
     const Tensor pre = up_.forward(passing, ctx.scratch, x.row_slice(first, rows), unused);
-    const Tensor act = activate(passing, ctx.scratch, pre);
+    const Measured act = activate(passing, ctx.scratch, pre, down_.take_magnitudes(ctx.scratch));
     const Tensor to = y.row_slice(first, rows);
     if (residual) {
       down_.forward_add(passing, {residual.x.row_slice(first, rows), to}, act, unused);
@@ -127,19 +130,21 @@ void Mlp::forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual
   }
 }
 
-void Mlp::restore(ExecContext& ctx, Tensor x, Saved& saved) const {
-  saved = {.up = {.x = region_.enter(ctx, ctx.saved, x)}};
+void Mlp::restore(ExecContext& ctx, const Measured& x, Saved& saved) const {
+  const Measured all = enter(ctx, region_, ctx.saved, x);
+  saved = {.up = {.x = all.values, .magnitudes = all.magnitudes}};
 }
 
 void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const {
   saved.up.x = region_.enter(ctx, ctx.lasting(), x);
-  if (recompute == Recompute::kSelective) saved.down.x = activate(ctx, ctx.lasting(), saved.pre);
+  if (recompute == Recompute::kSelective)
+    saved.down.x = activate(ctx, ctx.lasting(), saved.pre, {}).values;
 }
 
 Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
-  if (!saved.pre) return backward_in_chunks(ctx, d, dy, saved.up.x);
-  const Tensor dpre = activation_backward(ctx, Linear::Gradient(d, dy), saved.pre, saved.down);
+  if (!saved.pre) return backward_in_chunks(ctx, d, dy, {saved.up.x, saved.up.magnitudes});
+  const Measured dpre = activation_backward(ctx, Linear::Gradient(d, dy), saved.pre, saved.down);
   const Linear::Saved up = entered(ctx, region_, saved.up);
   Linear::Gradient of_up(dpre);
   const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, of_up));
@@ -149,43 +154,47 @@ Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
 }
 
 // Adds the gradients of down and returns that of `pre`, in the arena that up's asks for.
-Tensor Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
-                                const Linear::Saved& down) const {
+Measured Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                                  const Linear::Saved& down) const {
   const Tensor dact = down_.backward_input(ctx, of_down);
   down_.backward_weight(ctx, of_down, down);
   Arena& into = up_.gradient_arena(ctx);
   const bool in_place = !gated_ && &into == &ctx.scratch;
   const Tensor dpre = in_place ? dact : into.take(pre.shape, dact.dtype);
+  const Tensor magnitudes = up_.take_magnitudes(ctx.scratch);
   if (gated_) {
-    ops::gate_backward(ctx.stream, dpre, dact, pre, activation_);
+    ops::gate_backward(ctx.stream, dpre, dact, pre, activation_, 0, magnitudes);
   } else {
-    ops::activate_backward(ctx.stream, dpre, dact, pre, activation_);
+    ops::activate_backward(ctx.stream, dpre, dact, pre, activation_, magnitudes);
   }
-  return dpre;
+  return {dpre, magnitudes};
 }
 
 Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
-                                    Tensor x) const {
+                                    const Measured& x) const {
   Linear::Saved up;
-  Tensor pre, act;
+  Tensor pre;
+  Measured act;
   {
     const RecomputedOps recomputed(ctx.stream);
     ExecContext again{ctx.stream, ctx.lasting(), ctx.scratch};
     pre = up_.forward(again, ctx.scratch, x, up);
-    act = activate(ctx, ctx.lasting(), pre);
+    act = activate(ctx, ctx.lasting(), pre, down_.take_magnitudes(ctx.lasting()));
   }
-  Linear::Gradient of_up(activation_backward(ctx, of_down, pre, {.x = act}));
+  Linear::Gradient of_up(
+      activation_backward(ctx, of_down, pre, {.x = act.values, .magnitudes = act.magnitudes}));
   up_.backward_input(ctx, dx, of_up);
   return {of_up, up};
 }
 
-Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, Tensor x) const {
-  const Tensor dx = ctx.scratch.take(x.shape, d.dtype);
-  const std::int64_t step = chunk_rows(ctx, x);
+Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, const Measured& all) const {
+  const Tensor x = all.values, dx = ctx.scratch.take(x.shape, d.dtype);
+  const std::int64_t step = chunk_rows(ctx, x.rows());
   const auto chunk = [&](std::int64_t first, std::int64_t rows) {
     // dy may have the rows of this rank alone: its sum is down's bias's gradient of all chunks.
     const Linear::Gradient of_down(d.row_slice(first, rows), first == 0 ? dy : Tensor{});
-    return chunk_backward(ctx, dx.row_slice(first, rows), of_down, x.row_slice(first, rows));
+    return chunk_backward(ctx, dx.row_slice(first, rows), of_down,
+                          rows == x.rows() ? all : Measured(x.row_slice(first, rows)));
   };
   std::int64_t first = 0;
   for (; first + step < x.rows(); first += step) {

@@ -41,10 +41,15 @@ class Mlp {
   // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
   // activations are not saved; with selective recomputation the output of the activation is not
   // either. With full recomputation of several chunks only x is.
-  Tensor forward(ExecContext& ctx, Arena& into, Tensor x, Recompute recompute, Saved& saved,
-                 const Residual& residual = {}) const;
+  Tensor forward(ExecContext& ctx, Arena& into, const Measured& x, Recompute recompute,
+                 Saved& saved, const Residual& residual = {}) const;
+  // Whether `tokens` of x are quantized at once, not in chunks nor as what a region makes of them.
+  bool quantizes_input(const ExecContext& ctx, std::int64_t tokens, Recompute recompute) const {
+    return up_.is_float8() && !region_.splits_tokens() &&
+           (recompute != Recompute::kFull || chunk_rows(ctx, tokens) == tokens);
+  }
   // After full recomputation, for a backward that recomputes all but x.
-  void restore(ExecContext& ctx, Tensor x, Saved& saved) const;
+  void restore(ExecContext& ctx, const Measured& x, Saved& saved) const;
   // Recomputes what the forward did not save: the input and the output of the activation.
   void restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const;
   // Returns dx, in scratch.
@@ -55,21 +60,21 @@ class Mlp {
   static std::int64_t chunk_rows(Device device, std::int64_t tokens, std::int64_t ranks);
 
  private:
-  std::int64_t chunk_rows(const ExecContext& ctx, Tensor x) const {
-    return chunk_rows(ctx.stream.device(), x.rows(), region_.slice().count);
+  std::int64_t chunk_rows(const ExecContext& ctx, std::int64_t tokens) const {
+    return chunk_rows(ctx.stream.device(), tokens, region_.slice().count);
   }
   // What the weight gradient of up reads.
   struct UpGradient {
     Linear::Gradient gradient;
     Linear::Saved saved;
   };
-  Tensor activate(ExecContext& ctx, Arena& into, Tensor pre) const;
+  Measured activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const;
   void forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual& residual) const;
-  Tensor activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
-                             const Linear::Saved& down) const;
+  Measured activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                               const Linear::Saved& down) const;
   UpGradient chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
-                            Tensor x) const;
-  Tensor backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, Tensor x) const;
+                            const Measured& x) const;
+  Tensor backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, const Measured& all) const;
   Region& region_;
   Activation activation_;
   bool gated_;

@@ -1,6 +1,7 @@
 #include "model/layers/norm.h"
 
 #include "model/layers/linear.h"
+#include "model/ops/float8.h"
 #include "model/ops/norm.h"
 
 namespace trireme {
@@ -21,21 +22,22 @@ Norm::Norm(ParamStore& params, const std::string& name, const NormSpec& spec, co
   }
 }
 
-Tensor Norm::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved) const {
-  return normalize(ctx, into, {}, x, {}, saved);
+Measured Norm::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, bool measures) const {
+  return normalize(ctx, into, {}, x, {}, saved, measures);
 }
-Tensor Norm::forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual,
-                         Saved& saved) const {
-  return normalize(ctx, into, ctx.saved.take(x.shape, x.dtype), x, residual, saved);
+Measured Norm::forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual, Saved& saved,
+                           bool measures) const {
+  return normalize(ctx, into, ctx.saved.take(x.shape, x.dtype), x, residual, saved, measures);
 }
 
-Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
-                       Saved& saved) const {
+Measured Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
+                         Saved& saved, bool measures) const {
   const DType statistics = accumulator_of(x.dtype);
   saved.x = sum ? sum : x;
   saved.inverse = ctx.saved.take({x.rows()}, statistics);
   if (spec_.kind == NormKind::kLayerNorm) saved.mean = ctx.saved.take({x.rows()}, statistics);
   const Tensor y = into.take(x.shape, x.dtype);
+  const Tensor magnitudes = measures ? ctx.scratch.take({ops::kMagnitudes}, DType::kI32) : Tensor{};
   ops::norm(ctx.stream, {.kind = spec_.kind,
                          .y = y,
                          .mean = saved.mean,
@@ -46,8 +48,9 @@ Tensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tens
                          .gain = gain_.value,
                          .bias = bias_ ? bias_->value : Tensor{},
                          .epsilon = spec_.epsilon,
-                         .gain_offset = spec_.gain_offset});
-  return y;
+                         .gain_offset = spec_.gain_offset,
+                         .magnitudes = magnitudes});
+  return {y, magnitudes};
 }
 
 Tensor Norm::again(ExecContext& ctx, const Saved& saved) const {

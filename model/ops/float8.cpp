@@ -15,11 +15,13 @@ void pass_over(Stream& stream, Arena& scratch, const Quantization& op) {
   require(from.rows() % kFloat8Multiple == 0 && from.width() % kFloat8Multiple == 0,
           "quantize: from ", from.shape, " is not made of multiples of ", kFloat8Multiple);
   require_count("quantize: inverse_scale", op.inverse_scale, 1, DType::kF32);
+  if (op.magnitudes) require_magnitudes("quantize: magnitudes", op.magnitudes, from);
   // A pass for the largest magnitude, and one for the codes.
-  if (!op.is_scaled) record_memory(stream, "quantize", {from});
+  const bool measures = !op.is_scaled && !op.magnitudes;
+  if (measures) record_memory(stream, "quantize", {from});
   record_memory(stream, "quantize", {from, op.codes, op.transposed});
   const Arena::Frame frame(scratch);
-  const Tensor parts = stream.on_cuda() && !op.is_scaled
+  const Tensor parts = stream.on_cuda() && measures
                            ? scratch.take({cuda::magnitude_parts(from.count())}, DType::kI32)
                            : Tensor{};
   TRIREME_DISPATCH(stream, quantize(stream, op, parts));
@@ -41,10 +43,17 @@ Float8Matrix quantize_one(Stream& stream, Arena& into, Quantization op, bool tra
 
 }  // namespace
 
+void require_magnitudes(const char* what, const Tensor& magnitudes, const Tensor& stored) {
+  require_count(what, magnitudes, kMagnitudes, DType::kI32);
+  require(stored.dtype == DType::kBf16, what, " are of ", name_of(stored.dtype));
+}
+
 Float8Matrix quantize(Stream& stream, Arena& into, Tensor from, Float8Format format, bool transpose,
-                      Tensor inverse_scale) {
-  return quantize_one(stream, into,
-                      {.from = from, .format = format, .inverse_scale = inverse_scale}, transpose);
+                      Tensor inverse_scale, Tensor magnitudes) {
+  return quantize_one(
+      stream, into,
+      {.from = from, .format = format, .inverse_scale = inverse_scale, .magnitudes = magnitudes},
+      transpose);
 }
 
 Float8Matrix quantize_scaled(Stream& stream, Arena& into, Tensor from, Float8Format format,
@@ -55,16 +64,16 @@ Float8Matrix quantize_scaled(Stream& stream, Arena& into, Tensor from, Float8For
       transpose);
 }
 
-Float8Matrix quantize_both(Stream& stream, Arena& into, const Float8Matrix& transposed,
-                           Tensor from) {
+Float8Matrix quantize_both(Stream& stream, Arena& into, const Float8Matrix& transposed, Tensor from,
+                           Tensor magnitudes) {
   const Float8Matrix plain{transposed.format, take_codes(into, from, false),
                            transposed.inverse_scale};
-  quantize_both(stream, into, plain, transposed, from);
+  quantize_both(stream, into, plain, transposed, from, magnitudes);
   return plain;
 }
 
 void quantize_both(Stream& stream, Arena& scratch, const Float8Matrix& plain,
-                   const Float8Matrix& transposed, Tensor from) {
+                   const Float8Matrix& transposed, Tensor from, Tensor magnitudes) {
   require_like("quantize_both: plain", plain.codes, {from.rows(), from.width() / 4}, DType::kI32);
   require_like("quantize_both: transposed", transposed.codes, {from.width(), from.rows() / 4},
                DType::kI32);
@@ -73,7 +82,8 @@ void quantize_both(Stream& stream, Arena& scratch, const Float8Matrix& plain,
              .format = plain.format,
              .codes = plain.codes,
              .transposed = transposed.codes,
-             .inverse_scale = plain.inverse_scale});
+             .inverse_scale = plain.inverse_scale,
+             .magnitudes = magnitudes});
 }
 
 }  // namespace trireme::ops

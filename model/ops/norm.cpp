@@ -2,6 +2,7 @@
 
 #include "model/ops/check.h"
 #include "model/ops/dispatch.h"
+#include "model/ops/float8.h"
 #include "model/ops/record.h"
 #include "model/ops/row_chunks.h"
 
@@ -45,6 +46,7 @@ void norm(Stream& stream, const Norm& op) {
     require_count("norm: sum", op.sum, op.x.count(), op.x.dtype);
     require_count("norm: residual", op.residual, op.x.count(), op.x.dtype);
   }
+  if (op.magnitudes) require_magnitudes("norm: magnitudes", op.magnitudes, op.y);
   record_memory(stream, name_of_forward(op.kind), {op.y, op.x, op.residual, op.sum});
   TRIREME_DISPATCH(stream, norm(stream, op));
 }

@@ -14,17 +14,19 @@ namespace trireme::ops {
 //   x, residual, sum, y [tokens, width]   gain, bias [width]   mean, inverse [tokens]
 // `sum` receives s, which the backward needs; it may be x itself. An RMSNorm has no mean and no
 // bias; a LayerNorm may have no bias. Activations, gain and bias share the compute dtype;
-// statistics and parameter gradients have its accumulator dtype.
+// statistics and parameter gradients have its accumulator dtype. `magnitudes`, if given, receives
+// those of y (ops/float8.h).
 struct Norm {
   NormKind kind;
   Tensor y = {}, mean = {}, inverse = {}, sum = {};
   Tensor x = {}, residual = {}, gain = {}, bias = {};
   double epsilon = 1e-5;
   double gain_offset = 0;
+  Tensor magnitudes = {};
 };
 void norm(Stream&, const Norm&);
 
-// Recomputes y from s, given as `x`, and the saved statistics.
+// Recomputes y alone from s, given as `x`, and the saved statistics.
 void norm_recompute(Stream&, const Norm&);
 
 // dx = the gradient through the norm, plus `dresidual` if given (the gradient of s through the

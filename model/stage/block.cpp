@@ -90,10 +90,10 @@ std::optional<Norm> branch_norm(ParamStore& params, const std::string& name, con
 
 constexpr NormPlacement kNotBefore = NormPlacement::kPost, kNotAfter = NormPlacement::kPre;
 
-// A branch's input, in `norms` if there is a norm.
-Tensor enter_branch(ExecContext& ctx, Arena& norms, const std::optional<Norm>& norm, Tensor x,
-                    Norm::Saved& saved) {
-  return norm ? norm->forward(ctx, norms, x, saved) : x;
+// A branch's input, in `norms` if there is a norm, which measures it if the branch quantizes it.
+Measured enter_branch(ExecContext& ctx, Arena& norms, const std::optional<Norm>& norm, Tensor x,
+                      bool measures, Norm::Saved& saved) {
+  return norm ? norm->forward(ctx, norms, x, saved, measures) : Measured(x);
 }
 Tensor restored(ExecContext& ctx, const std::optional<Norm>& norm, Tensor x,
                 const Norm::Saved& saved) {
@@ -185,7 +185,7 @@ Tensor Block::own_words(const MicroBatch& batch) const {
 // What is added to the residual stream for a branch's output.
 Tensor Block::end_branch(ExecContext& ctx, Tensor y, const BranchEnd& end, Tensor words,
                          Norm::Saved& saved) const {
-  if (end.norm) y = end.norm->forward(ctx, ctx.scratch, y, saved);
+  if (end.norm) y = end.norm->forward(ctx, ctx.scratch, y, saved).values;
   if (const ops::Dropout how = end.dropout.with(words)) ops::dropout(ctx.stream, y, y, how);
   if (residual_multiplier_ != 1) ops::scale(ctx.stream, y, y, residual_multiplier_);
   return y;
@@ -216,15 +216,15 @@ bool Block::adds_in_product(const ExecContext& ctx, const BranchEnd& end, Tensor
 }
 
 // The MLP's input, if saved.mid is computed.
-Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Saved& saved) const {
-  return enter_branch(ctx, norms, mlp_norm_, saved.mid, saved.mlp_norm);
+Measured Block::enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const {
+  return enter_branch(ctx, norms, mlp_norm_, saved.mid, measures, saved.mlp_norm);
 }
 
 // The residual addition after attention, and the MLP's input.
-Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed,
-                        Saved& saved) const {
+Measured Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, bool measures,
+                          Saved& saved) const {
   if (mlp_norm_) {
-    const Tensor h = mlp_norm_->forward_add(ctx, norms, x, mixed, saved.mlp_norm);
+    const Measured h = mlp_norm_->forward_add(ctx, norms, x, mixed, saved.mlp_norm, measures);
     saved.mid = saved.mlp_norm.x;
     return h;
   }
@@ -233,10 +233,11 @@ Tensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed,
   return saved.mid;
 }
 
-Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
-                        Recompute recompute, Saved& saved) const {
+Measured Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                          Recompute recompute, Saved& saved) const {
   saved.x = x;
-  const Tensor h = enter_branch(ctx, norms, attention_norm_, x, saved.attention_norm);
+  const Measured h = enter_branch(ctx, norms, attention_norm_, x, attention_.quantizes_input(),
+                                  saved.attention_norm);
   const Tensor words = own_words(batch);
   Residual residual;
   if (adds_in_product(ctx, attention_end_, words)) {
@@ -245,14 +246,16 @@ Tensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBat
   }
   const Tensor mixed = attention_.forward(ctx, output_arena(ctx, attention_end_.norm), h, batch,
                                           recompute, saved.attention, residual);
-  if (residual) return enter_mlp(ctx, norms, saved);
+  const bool measures = mlp_ && mlp_->quantizes_input(ctx, x.rows(), recompute);
+  if (residual) return enter_mlp(ctx, norms, measures, saved);
   return enter_mlp(ctx, norms, x,
-                   end_branch(ctx, mixed, attention_end_, words, saved.attention_post_norm), saved);
+                   end_branch(ctx, mixed, attention_end_, words, saved.attention_post_norm),
+                   measures, saved);
 }
 
-Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
                           Recompute recompute, Saved& saved, const Residual& residual) const {
-  return moe_ ? moe_->forward(ctx, into, x, batch, recompute, saved.moe)
+  return moe_ ? moe_->forward(ctx, into, x.values, batch, recompute, saved.moe)
               : mlp_->forward(ctx, into, x, recompute, saved.mlp, residual);
 }
 
@@ -262,7 +265,7 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batc
   // rather than its input.
   const bool dropped =
       drops_norms(recompute) || (recompute == Recompute::kFull && region_.splits_tokens());
-  const Tensor h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
+  const Measured h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
   const Tensor words = own_words(batch);
   Residual residual;
   if (mlp_ && adds_in_product(ctx, mlp_end_, words)) residual = {saved.mid, y};
@@ -286,14 +289,14 @@ void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   }
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
-    const Tensor h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
+    const Measured h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
     if (mlp_end_.norm) {
       MicroBatch again = batch;
       again.routers = {};  // the forward has reported
       const Tensor out = mlp_forward(inner, inner.saved, h, again, Recompute::kFull, saved);
       mlp_end_.norm->forward(inner, inner.scratch, out, saved.mlp_post_norm);
     } else if (moe_) {
-      moe_->restore(inner, h, batch, saved.moe);
+      moe_->restore(inner, h.values, batch, saved.moe);
     } else {
       mlp_->restore(inner, h, saved.mlp);
     }
@@ -325,11 +328,12 @@ void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::
   const Arena::Frame frame(ctx.scratch);
   ExecContext inner{ctx.stream, ctx.scratch, ctx.scratch};
   Saved unused;
-  const Tensor h = enter_branch(inner, ctx.scratch, attention_norm_, x, unused.attention_norm);
+  const Tensor h =
+      enter_branch(inner, ctx.scratch, attention_norm_, x, false, unused.attention_norm).values;
   const Tensor mixed = attention_.decode(inner, h, positions, first, cache);
-  const Tensor h2 =
-      enter_mlp(inner, ctx.scratch, x,
-                end_branch(inner, mixed, attention_end_, {}, unused.attention_post_norm), unused);
+  const Measured h2 = enter_mlp(
+      inner, ctx.scratch, x,
+      end_branch(inner, mixed, attention_end_, {}, unused.attention_post_norm), false, unused);
   const Tensor out = mlp_forward(inner, ctx.scratch, h2, {}, Recompute::kNone, unused);
   ops::add(ctx.stream, y, unused.mid, end_branch(inner, out, mlp_end_, {}, unused.mlp_post_norm));
 }

@@ -63,10 +63,11 @@ class Block {
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
                Saved& saved) const;
-  Tensor until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
-                   Recompute recompute, Saved& saved) const;
-  Tensor enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, Saved& saved) const;
-  Tensor enter_mlp(ExecContext& ctx, Arena& norms, Saved& saved) const;
+  Measured until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                     Recompute recompute, Saved& saved) const;
+  Measured enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, bool measures,
+                     Saved& saved) const;
+  Measured enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const;
   // The end of a branch, after attention or MLP, before it is added to the residual stream.
   struct BranchEnd {
     std::optional<Norm> norm;
@@ -80,7 +81,7 @@ class Block {
                     Norm::Saved& saved) const;
   Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                              const Norm::Saved& saved) const;
-  Tensor mlp_forward(ExecContext& ctx, Arena& into, Tensor x, const MicroBatch& batch,
+  Tensor mlp_forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
                      Recompute recompute, Saved& saved, const Residual& residual = {}) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Recompute recompute_;

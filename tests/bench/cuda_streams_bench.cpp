@@ -50,7 +50,15 @@ Shape activations() {
   return {tokens(), width()};
 }
 
-Work norm(Operands& of, NormKind kind, bool residual) {
+// For an op that collects them if `measures`, and for one that is given them.
+Tensor taken_magnitudes(Operands& of, bool measures) {
+  return measures ? of.zeros({ops::kMagnitudes}, DType::kI32) : Tensor{};
+}
+Tensor given_magnitudes(Operands& of) {
+  return of.integers(std::vector<std::int32_t>(ops::kMagnitudes, 0x3f80));  // bits of one
+}
+
+Work norm(Operands& of, NormKind kind, bool residual, bool measures = false) {
   const auto rows = [&] { return of.zeros({tokens()}, kF32); };
   const auto whole = [&] { return residual ? of.random(activations()) : Tensor{}; };
   const ops::Norm op{.kind = kind,
@@ -61,7 +69,8 @@ Work norm(Operands& of, NormKind kind, bool residual) {
                      .x = of.random(activations()),
                      .residual = whole(),
                      .gain = of.random({width()}),
-                     .bias = of.random({width()})};
+                     .bias = of.random({width()}),
+                     .magnitudes = taken_magnitudes(of, measures)};
   return [=, &of] { ops::norm(of.stream, op); };
 }
 
@@ -90,6 +99,8 @@ Work norm_backward(Operands& of, NormKind kind) {
 
 void add_norms() {
   add("stream/rms_norm", [](Operands& of) { return norm(of, NormKind::kRmsNorm, false); });
+  add("stream/rms_norm, with magnitudes",
+      [](Operands& of) { return norm(of, NormKind::kRmsNorm, false, true); });
   add("stream/layer_norm", [](Operands& of) { return norm(of, NormKind::kLayerNorm, false); });
   add("stream/rms_norm, fused residual",
       [](Operands& of) { return norm(of, NormKind::kRmsNorm, true); });
@@ -139,17 +150,22 @@ void add_elementwise() {
     const Tensor dx = of.zeros(shape), dy = of.random(shape), x = of.random(shape);
     return [=, &of] { ops::activate_backward(of.stream, dx, dy, x, Activation::kGeluTanh); };
   });
-  add("stream/swiglu", [](Operands& of) -> Work {
-    const std::int64_t inner = extent(14336);
-    const Tensor y = of.zeros({tokens(), inner}), x = of.random({tokens(), 2 * inner});
-    return [=, &of] { ops::gate(of.stream, y, x, Activation::kSilu); };
-  });
-  add("stream/swiglu_backward", [](Operands& of) -> Work {
-    const std::int64_t inner = extent(14336);
-    const Tensor dx = of.zeros({tokens(), 2 * inner}), dy = of.random({tokens(), inner});
-    const Tensor x = of.random({tokens(), 2 * inner});
-    return [=, &of] { ops::gate_backward(of.stream, dx, dy, x, Activation::kSilu); };
-  });
+  for (const bool measures : {false, true}) {
+    const char* const with = measures ? ", with magnitudes" : "";
+    add(say("stream/swiglu", with), [=](Operands& of) -> Work {
+      const std::int64_t inner = extent(14336);
+      const Tensor y = of.zeros({tokens(), inner}), x = of.random({tokens(), 2 * inner});
+      const Tensor largest = taken_magnitudes(of, measures);
+      return [=, &of] { ops::gate(of.stream, y, x, Activation::kSilu, 0, largest); };
+    });
+    add(say("stream/swiglu_backward", with), [=](Operands& of) -> Work {
+      const std::int64_t inner = extent(14336);
+      const Tensor dx = of.zeros({tokens(), 2 * inner}), dy = of.random({tokens(), inner});
+      const Tensor x = of.random({tokens(), 2 * inner});
+      const Tensor largest = taken_magnitudes(of, measures);
+      return [=, &of] { ops::gate_backward(of.stream, dx, dy, x, Activation::kSilu, 0, largest); };
+    });
+  }
   for (const bool transposed : {false, true}) {
     add(transposed ? "stream/quantize (float8), transposed" : "stream/quantize (float8)",
         [=](Operands& of) -> Work {
@@ -167,6 +183,22 @@ void add_elementwise() {
       const auto transposed =
           ops::Float8Matrix::take(of.scratch, Float8Format::kE5M2, width(), tokens());
       ops::quantize_both(of.stream, of.scratch, transposed, x);
+    };
+  });
+  add("stream/quantize (float8), known magnitude", [](Operands& of) -> Work {
+    const Tensor x = of.random(activations()), magnitudes = given_magnitudes(of);
+    return [=, &of] {
+      const Arena::Frame frame(of.scratch);
+      ops::quantize(of.stream, of.scratch, x, Float8Format::kE4M3, false, {}, magnitudes);
+    };
+  });
+  add("stream/quantize (float8), both, known magnitude", [](Operands& of) -> Work {
+    const Tensor x = of.random(activations()), magnitudes = given_magnitudes(of);
+    return [=, &of] {
+      const Arena::Frame frame(of.scratch);
+      const auto transposed =
+          ops::Float8Matrix::take(of.scratch, Float8Format::kE5M2, width(), tokens());
+      ops::quantize_both(of.stream, of.scratch, transposed, x, magnitudes);
     };
   });
   add("stream/quantize (float8), transposed, known scale", [](Operands& of) -> Work {

@@ -1,5 +1,7 @@
 #include "model/ops/activation.h"
 
+#include "model/ops/cpu/float8.h"
+
 #define HWY_TARGET_INCLUDE "model/ops/cpu/activation.cpp"
 #include "model/ops/cpu/simd/targets.h"
 // Below, once per target.
@@ -196,17 +198,23 @@ HWY_EXPORT(activate_backward);
 HWY_EXPORT(gate);
 HWY_EXPORT(gate_backward);
 
-void activate(Stream&, Tensor y, Tensor x, Activation kind) {
+void activate(Stream&, Tensor y, Tensor x, Activation kind, Tensor magnitudes) {
   HWY_DYNAMIC_DISPATCH(activate)(y, x, kind);
+  if (magnitudes) collect_magnitudes(magnitudes, y);
 }
-void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind) {
+void activate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind,
+                       Tensor magnitudes) {
   HWY_DYNAMIC_DISPATCH(activate_backward)(dx, dy, x, kind);
+  if (magnitudes) collect_magnitudes(magnitudes, dx);
 }
-void gate(Stream&, Tensor y, Tensor x, Activation kind, double limit) {
+void gate(Stream&, Tensor y, Tensor x, Activation kind, double limit, Tensor magnitudes) {
   HWY_DYNAMIC_DISPATCH(gate)(y, x, kind, limit);
+  if (magnitudes) collect_magnitudes(magnitudes, y);
 }
-void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit) {
+void gate_backward(Stream&, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit,
+                   Tensor magnitudes) {
   HWY_DYNAMIC_DISPATCH(gate_backward)(dx, dy, x, kind, limit);
+  if (magnitudes) collect_magnitudes(magnitudes, dx);
 }
 
 }  // namespace trireme::ops::cpu

@@ -1,5 +1,6 @@
 #include "model/ops/cpu/float8.h"
 
+#include <algorithm>
 #include <array>
 
 #include "model/device/cpu/threads.h"
@@ -12,15 +13,24 @@ using trireme::cpu::parallel_for;
 constexpr std::int64_t kFloat8Grain = 32768;
 constexpr std::int64_t kTile = 64;  // rows and columns; fits a cache
 
-float magnitude_of(const Tensor& from) {
+// As integers the bits are ordered by magnitude, with NaN on top.
+unsigned magnitude_bits(const Tensor& from) {
   const Bf16* const values = from.as<Bf16>();
   const std::int64_t count = from.count();
-  // As integers the bits are ordered by magnitude, with NaN on top.
   unsigned most = 0;
 #pragma omp parallel for reduction(max : most) if (count > kFloat8Grain)
   for (std::int64_t i = 0; i < count; ++i) most = std::max(most, values[i].bits & 0x7fffu);
+  return most;
+}
+
+float magnitude_for(const Quantization& op) {
   Bf16 amax;
-  amax.bits = static_cast<std::uint16_t>(most);
+  if (op.magnitudes) {
+    const auto* const magnitudes = op.magnitudes.as<std::int32_t>();
+    amax.bits = static_cast<std::uint16_t>(*std::max_element(magnitudes, magnitudes + kMagnitudes));
+  } else {
+    amax.bits = static_cast<std::uint16_t>(magnitude_bits(op.from));
+  }
   return static_cast<float>(amax);
 }
 
@@ -66,9 +76,15 @@ std::array<float, 256> values_of(Float8Format format) {
 
 }  // namespace
 
+void collect_magnitudes(Tensor magnitudes, const Tensor& stored) {
+  auto* const all = magnitudes.as<std::int32_t>();
+  std::fill_n(all, kMagnitudes, 0);
+  all[0] = static_cast<std::int32_t>(magnitude_bits(stored));
+}
+
 void quantize(Stream&, const Quantization& op, Tensor /*parts*/) {
   float& inverse = *op.inverse_scale.as<float>();
-  if (!op.is_scaled) inverse = float8_scale(op.format, magnitude_of(op.from)).inverse;
+  if (!op.is_scaled) inverse = float8_scale(op.format, magnitude_for(op)).inverse;
   const float scale = 1 / inverse;  // exact: a power of two, or NaN
   if (op.format == Float8Format::kE4M3) {
     quantize_as<Float8Format::kE4M3>(op, scale);

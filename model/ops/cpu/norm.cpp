@@ -1,5 +1,7 @@
 #include "model/ops/norm.h"
 
+#include "model/ops/cpu/float8.h"
+
 #define HWY_TARGET_INCLUDE "model/ops/cpu/norm.cpp"
 #include "model/ops/cpu/simd/targets.h"
 // Below, once per target.
@@ -228,6 +230,7 @@ HWY_EXPORT(norm_backward);
 
 void norm(Stream&, const Norm& op) {
   HWY_DYNAMIC_DISPATCH(norm)(op);
+  if (op.magnitudes) collect_magnitudes(op.magnitudes, op.y);
 }
 void norm_recompute(Stream&, const Norm& op) {
   HWY_DYNAMIC_DISPATCH(norm_recompute)(op);

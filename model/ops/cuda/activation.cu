@@ -5,6 +5,7 @@
 
 #include "model/ops/activation_constants.h"
 #include "model/ops/cuda/flat.cuh"
+#include "model/ops/cuda/magnitudes.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -82,8 +83,10 @@ __device__ void with_kind(Activation kind, const Body& body) {
   }
 }
 
-template <int kCount, class T>
-__global__ void activate_kernel(T* y, const T* x, std::int64_t count, Activation kind) {
+template <int kCount, bool kCollects, class T>
+__global__ void activate_kernel(T* y, int* magnitudes, const T* x, std::int64_t count,
+                                Activation kind) {
+  LargestMagnitude<kCollects> largest;
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
     Sum<T> v[n];
     load(v, x + first);
@@ -91,14 +94,16 @@ __global__ void activate_kernel(T* y, const T* x, std::int64_t count, Activation
 #pragma unroll
       for (int k = 0; k < n; ++k) v[k] *= multiplier<which, T>(v[k]).value;
     });
-    store(y + first, v);
+    largest.add(store(y + first, v));
   });
+  largest.template finish<kFlatThreads>(magnitudes);
 }
 
-template <int kCount, class T>
-__global__ void activate_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t count,
-                                         Activation kind) {
+template <int kCount, bool kCollects, class T>
+__global__ void activate_backward_kernel(T* dx, int* magnitudes, const T* dy, const T* x,
+                                         std::int64_t count, Activation kind) {
   using A = Sum<T>;
+  LargestMagnitude<kCollects> largest;
   over_flat<kCount>(count, [&]<int n>(Count<n>, std::int64_t first) {
     A v[n], d[n];
     load(v, x + first);
@@ -110,8 +115,9 @@ __global__ void activate_backward_kernel(T* dx, const T* dy, const T* x, std::in
         d[k] *= fma(m.steep, m.slope, m.value);
       }
     });
-    store(dx + first, d);
+    largest.add(store(dx + first, d));
   });
+  largest.template finish<kFlatThreads>(magnitudes);
 }
 
 // Column `first` of this thread's pack in its block's row; the grid has a row of blocks per row.
@@ -120,44 +126,57 @@ __device__ std::int64_t column_of_pack() {
   return (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kCount;
 }
 
-template <int kCount, class T>
-__global__ void gate_kernel(T* y, const T* x, std::int64_t width, Activation kind) {
+template <int kCount, bool kCollects, class T>
+__global__ void gate_kernel(T* y, int* magnitudes, const T* x, std::int64_t width,
+                            Activation kind) {
+  LargestMagnitude<kCollects> largest;
   const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
-  if (column >= width) return;
-  Sum<T> v[kCount], up[kCount];
-  load(v, x + row * 2 * width + column);
-  load(up, x + row * 2 * width + width + column);
-  with_kind(kind, [&]<Activation which>() {
+  if (column < width) {
+    Sum<T> v[kCount], up[kCount];
+    load(v, x + row * 2 * width + column);
+    load(up, x + row * 2 * width + width + column);
+    with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) v[k] *= multiplier<which, T>(v[k]).value * up[k];
-  });
-  store(y + row * width + column, v);
+      for (int k = 0; k < kCount; ++k) v[k] *= multiplier<which, T>(v[k]).value * up[k];
+    });
+    largest.add(store(y + row * width + column, v));
+  }
+  largest.template finish<kFlatThreads>(magnitudes);
 }
 
-// Bounds keep registers at the 32 with which a multiprocessor is full.
-template <int kCount, class T>
-__global__ __launch_bounds__(kFlatThreads,
-                             8) void gate_backward_kernel(T* dx, const T* dy, const T* x,
-                                                          std::int64_t width, Activation kind) {
+// Bounds keep registers at the 32 with which a multiprocessor is full. With magnitudes the compiler
+// would spill them before compute capability 9.0, but a multiprocessor of 8.9 is full with 40.
+template <bool kCollects>
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int kBackwardBlocks = kCollects ? 6 : 8;
+#else
+constexpr int kBackwardBlocks = 8;
+#endif
+template <int kCount, bool kCollects, class T>
+__global__ __launch_bounds__(kFlatThreads, kBackwardBlocks<kCollects>) void gate_backward_kernel(
+    T* dx, int* magnitudes, const T* dy, const T* x, std::int64_t width, Activation kind) {
   using A = Sum<T>;
+  LargestMagnitude<kCollects> largest;
   const std::int64_t row = blockIdx.x, column = column_of_pack<kCount>();
-  if (column >= width) return;
-  const std::int64_t at_gate = row * 2 * width + column, at_up = at_gate + width;
-  A v[kCount], up[kCount], d[kCount];
-  load(v, x + at_gate);
-  load(up, x + at_up);
-  load(d, dy + row * width + column);
-  with_kind(kind, [&]<Activation which>() {
+  if (column < width) {
+    const std::int64_t at_gate = row * 2 * width + column, at_up = at_gate + width;
+    A v[kCount], up[kCount], d[kCount];
+    load(v, x + at_gate);
+    load(up, x + at_up);
+    load(d, dy + row * width + column);
+    with_kind(kind, [&]<Activation which>() {
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const Multiplier<A> m = multiplier<which, T>(v[k]);
-      const A dgate = d[k] * up[k] * fma(m.steep, m.slope, m.value);
-      up[k] = d[k] * v[k] * m.value;
-      v[k] = dgate;
-    }
-  });
-  store(dx + at_gate, v);
-  store(dx + at_up, up);
+      for (int k = 0; k < kCount; ++k) {
+        const Multiplier<A> m = multiplier<which, T>(v[k]);
+        const A dgate = d[k] * up[k] * fma(m.steep, m.slope, m.value);
+        up[k] = d[k] * v[k] * m.value;
+        v[k] = dgate;
+      }
+    });
+    largest.add(store(dx + at_gate, v));
+    largest.add(store(dx + at_up, up));
+  }
+  largest.template finish<kFlatThreads>(magnitudes);
 }
 
 // A gate and its up, clamped so that NaN stays.
@@ -231,56 +250,67 @@ void over_rows(std::int64_t rows, std::int64_t width, const Body& body, const Te
 
 }  // namespace
 
-void activate(Stream& stream, Tensor y, Tensor x, Activation kind) {
-  with_float(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto run = [&]<int n>(Count<n>) {
-      launch(activate_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream, at<T>(y),
-             at<T>(x), x.count(), kind);
-    };
-    with_packs<T>(kNoRows, run, y, x);
+void activate(Stream& stream, Tensor y, Tensor x, Activation kind, Tensor magnitudes) {
+  with_float(x.dtype, [&]<class T>(T) {
+    with_magnitudes<T>(stream, magnitudes, [&]<bool collects>(std::bool_constant<collects>) {
+      const auto run = [&]<int n>(Count<n>) {
+        launch(activate_kernel<n, collects, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream,
+               at<T>(y), at<int>(magnitudes), at<T>(x), x.count(), kind);
+      };
+      with_packs<T>(kNoRows, run, y, x);
+    });
   });
 }
 
-void activate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind) {
-  with_float(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto run = [&]<int n>(Count<n>) {
-      launch(activate_backward_kernel<n, T>, flat_blocks<n>(x.count()), kFlatThreads, 0, stream,
-             at<T>(dx), at<T>(dy), at<T>(x), x.count(), kind);
-    };
-    with_packs<T>(kNoRows, run, dx, dy, x);
+void activate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind,
+                       Tensor magnitudes) {
+  with_float(x.dtype, [&]<class T>(T) {
+    with_magnitudes<T>(stream, magnitudes, [&]<bool collects>(std::bool_constant<collects>) {
+      const auto run = [&]<int n>(Count<n>) {
+        launch(activate_backward_kernel<n, collects, T>, flat_blocks<n>(x.count()), kFlatThreads, 0,
+               stream, at<T>(dx), at<int>(magnitudes), at<T>(dy), at<T>(x), x.count(), kind);
+      };
+      with_packs<T>(kNoRows, run, dx, dy, x);
+    });
   });
 }
 
-void gate(Stream& stream, Tensor y, Tensor x, Activation kind, double limit) {
-  with_float(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
-      if (limit > 0) {
+void gate(Stream& stream, Tensor y, Tensor x, Activation kind, double limit, Tensor magnitudes) {
+  with_float(x.dtype, [&]<class T>(T) {
+    if (limit > 0) {
+      const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
         launch(clamped_gate_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width(),
                static_cast<Sum<T>>(limit));
-        return;
-      }
-      launch(gate_kernel<n, T>, grid, block, 0, stream, at<T>(y), at<T>(x), y.width(), kind);
-    };
-    over_rows<T>(y.rows(), y.width(), run, y, x);
+      };
+      return over_rows<T>(y.rows(), y.width(), run, y, x);
+    }
+    with_magnitudes<T>(stream, magnitudes, [&]<bool collects>(std::bool_constant<collects>) {
+      const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
+        launch(gate_kernel<n, collects, T>, grid, block, 0, stream, at<T>(y), at<int>(magnitudes),
+               at<T>(x), y.width(), kind);
+      };
+      over_rows<T>(y.rows(), y.width(), run, y, x);
+    });
   });
 }
 
-void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit) {
-  with_float(x.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
-      if (limit > 0) {
+void gate_backward(Stream& stream, Tensor dx, Tensor dy, Tensor x, Activation kind, double limit,
+                   Tensor magnitudes) {
+  with_float(x.dtype, [&]<class T>(T) {
+    if (limit > 0) {
+      const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
         launch(clamped_gate_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy),
                at<T>(x), dy.width(), static_cast<Sum<T>>(limit));
-        return;
-      }
-      launch(gate_backward_kernel<n, T>, grid, block, 0, stream, at<T>(dx), at<T>(dy), at<T>(x),
-             dy.width(), kind);
-    };
-    over_rows<T>(dy.rows(), dy.width(), run, dx, dy, x);
+      };
+      return over_rows<T>(dy.rows(), dy.width(), run, dx, dy, x);
+    }
+    with_magnitudes<T>(stream, magnitudes, [&]<bool collects>(std::bool_constant<collects>) {
+      const auto run = [&]<int n>(Count<n>, dim3 grid, dim3 block) {
+        launch(gate_backward_kernel<n, collects, T>, grid, block, 0, stream, at<T>(dx),
+               at<int>(magnitudes), at<T>(dy), at<T>(x), dy.width(), kind);
+      };
+      over_rows<T>(dy.rows(), dy.width(), run, dx, dy, x);
+    });
   });
 }
 

@@ -3,8 +3,7 @@
 #include <cuda_fp8.h>
 
 #include "model/device/cuda/launch.cuh"
-#include "model/ops/cuda/reduce.cuh"
-#include "model/ops/cuda/values.cuh"
+#include "model/ops/cuda/magnitudes.cuh"
 
 namespace trireme::ops::cuda {
 namespace {
@@ -17,10 +16,6 @@ constexpr int kMagnitudeThreads = 512;
 constexpr int kThreads = 256;      // per tile, four by four elements each
 constexpr int kTile = 64;          // rows and columns
 constexpr int kWords = kTile / 4;  // per row of codes
-
-struct Larger {
-  __device__ unsigned operator()(unsigned a, unsigned b) const { return a > b ? a : b; }
-};
 
 // parts[block] = the largest magnitude of the block's elements, as bits of a bfloat16, which are
 // ordered by magnitude, with NaN on top.
@@ -39,8 +34,7 @@ __global__ __launch_bounds__(kMagnitudeThreads) void magnitude_kernel(unsigned* 
       pack[k] = i + k * step < packs ? from[i + k * step] : make_uint2(0, 0);
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
-      for (const unsigned word : {pack[k].x, pack[k].y})
-        most = larger(most, larger(word & 0x7fffu, word >> 16 & 0x7fffu));
+      for (const unsigned word : {pack[k].x, pack[k].y}) most = larger(most, magnitude_of(word));
     }
   }
   most = over_block<kMagnitudeThreads>(most, larger);
@@ -164,13 +158,14 @@ void quantize_as(const Stream& stream, const Quantization& op, const Tensor& mag
 
 }  // namespace
 
-void quantize(Stream& stream, const Quantization& op, Tensor magnitudes) {
+void quantize(Stream& stream, const Quantization& op, Tensor parts) {
   const Tensor& from = op.from;
   require(aligned(sizeof(uint2), from), "quantize: from is not aligned to ", sizeof(uint2),
           " bytes");
-  if (magnitudes) {
-    launch(magnitude_kernel, dim3(extent(magnitudes.count())), kMagnitudeThreads, 0, stream,
-           reinterpret_cast<unsigned*>(magnitudes.data), reinterpret_cast<const uint2*>(from.data),
+  const Tensor magnitudes = parts ? parts : op.magnitudes;
+  if (parts) {
+    launch(magnitude_kernel, dim3(extent(parts.count())), kMagnitudeThreads, 0, stream,
+           reinterpret_cast<unsigned*>(parts.data), reinterpret_cast<const uint2*>(from.data),
            from.count() / 4);
   }
   if (op.format == Float8Format::kE4M3) {

@@ -11,7 +11,8 @@ constexpr std::int64_t magnitude_parts(std::int64_t count) {
   return std::clamp<std::int64_t>((count + kElements - 1) / kElements, 1, kMost);
 }
 
-// `parts` [magnitude_parts] I32 is workspace for the maxima; empty if the scale is given.
+// `parts` [magnitude_parts] I32 is workspace for the maxima; empty if the scale or magnitudes are
+// given.
 void quantize(Stream&, const Quantization& op, Tensor parts);
 
 }  // namespace trireme::ops::cuda

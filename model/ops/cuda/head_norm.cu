@@ -67,7 +67,7 @@ __global__ __launch_bounds__(kThreads) void head_norm_kernel(HeadNormTokens<T> o
     }
     if (team.lane == 0) op.inverse[token[j] * shape.normed() + head[j]] = found.inverse;
     const T* gain = head[j] < shape.heads ? op.query_gain : op.key_gain;
-    apply<NormKind::kRmsNorm, 1, n, T>(y, rows[j], gain, op.gain_offset, nullptr, found);
+    apply<NormKind::kRmsNorm, false, 1, n, T>(y, rows[j], gain, op.gain_offset, nullptr, found);
   }
 }
 

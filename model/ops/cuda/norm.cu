@@ -12,11 +12,11 @@ using trireme::cuda::extent;
 using trireme::cuda::launch;
 using trireme::cuda::parts;
 
-// As many lanes as hold a row, of at most 512.
+// As many lanes as hold a row, of at most kRowThreads.
 template <NormKind kind, int n, class T>
 void over_rows(Stream& stream, void (*kernel)(NormRows<T>), const NormRows<T>& op) {
   const std::int64_t lanes =
-      std::clamp<std::int64_t>(32 * parts(op.width, 32 * n * kHeldPacks<kind>), 32, 512);
+      std::clamp<std::int64_t>(32 * parts(op.width, 32 * n * kHeldPacks<kind>), 32, kRowThreads);
   const std::int64_t teams = lanes == 32 ? 4 : 1;
   launch(kernel, extent(parts(op.rows, teams)), dim3(extent(lanes), extent(teams)), 0, stream, op);
 }
@@ -27,6 +27,7 @@ NormRows<T> rows_of(const Norm& op) {
           .mean = at<Sum<T>>(op.mean),
           .inverse = at<Sum<T>>(op.inverse),
           .sum = at<T>(op.sum),
+          .magnitudes = at<int>(op.magnitudes),
           .x = at<T>(op.x),
           .residual = at<T>(op.residual),
           .gain = at<T>(op.gain),
@@ -66,12 +67,14 @@ void norm(Stream& stream, const Norm& op) {
   with_float(op.x.dtype, [&](auto zero) {
     using T = decltype(zero);
     const NormRows<T> rows = rows_of<T>(op);
-    const auto run = [&]<int n>(Count<n>) {
-      with_kind(op.kind, [&]<NormKind kind>() {
-        over_rows<kind, n>(stream, norm_kernel<kind, n, T>, rows);
-      });
-    };
-    with_packs<T>(rows.width, run, op.y, op.sum, op.x, op.residual, op.gain, op.bias);
+    with_magnitudes<T>(stream, op.magnitudes, [&]<bool collects>(std::bool_constant<collects>) {
+      const auto run = [&]<int n>(Count<n>) {
+        with_kind(op.kind, [&]<NormKind kind>() {
+          over_rows<kind, n>(stream, norm_kernel<kind, n, collects, T>, rows);
+        });
+      };
+      with_packs<T>(rows.width, run, op.y, op.sum, op.x, op.residual, op.gain, op.bias);
+    });
   });
 }
 

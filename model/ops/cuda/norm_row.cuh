@@ -1,5 +1,6 @@
 #pragma once
 // Included only by kernel sources. One row of a norm, for rows and for heads; n elements at once.
+#include "model/ops/cuda/magnitudes.cuh"
 #include "model/ops/cuda/reduce.cuh"
 #include "model/ops/cuda/values.cuh"
 #include "model/ops/norm_kind.h"
@@ -112,10 +113,12 @@ __device__ void widen_gain(Sum<T> (&to)[n], const Pack<T, n>& gain, Sum<T> offse
   for (int k = 0; k < n; ++k) to[k] += offset;
 }
 
-template <NormKind kind, int kHeld, int n, class T>
-__device__ void apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain, Sum<T> offset,
-                      const T* bias, Statistics<Sum<T>> row) {
+// Returns a lane's largest magnitude of y.
+template <NormKind kind, bool kCollects, int kHeld, int n, class T>
+__device__ LargestMagnitude<kCollects> apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain,
+                                             Sum<T> offset, const T* bias, Statistics<Sum<T>> row) {
   using A = Sum<T>;
+  LargestMagnitude<kCollects> largest;
   x.each([&](A(&v)[n], int i) {
     A g[n];
     widen_gain(g, pack_at<n>(gain + i), offset);
@@ -129,8 +132,9 @@ __device__ void apply(T* y, const HeldRow<kHeld, n, T>& x, const T* gain, Sum<T>
 #pragma unroll
       for (int k = 0; k < n; ++k) v[k] *= g[k];
     }
-    store(y + i, v);
+    largest.add(store(y + i, v));
   });
+  return largest;
 }
 
 // Backward of a row, with v = (x - mean) inverse and d = dy (gain + offset):

@@ -13,6 +13,7 @@ struct NormRows {
   T* y;
   Sum<T>*mean, *inverse;
   T* sum;
+  int* magnitudes;
   const T *x, *residual, *gain, *bias;
   std::int64_t rows, width;
   Sum<T> epsilon, gain_offset;
@@ -23,11 +24,14 @@ __device__ inline std::int64_t row_of_team() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
 }
 
+// Threads of a block at most, whatever the width of rows.
+constexpr int kRowThreads = 512;
+
 // Packs per lane. LayerNorm has two sums over a team, which cost less in small teams.
 template <NormKind kind>
 constexpr int kHeldPacks = kind == NormKind::kLayerNorm ? 4 : 2;
 
-template <NormKind kind, int n, class T>
+template <NormKind kind, int n, bool kCollects, class T>
 __global__ void norm_kernel(NormRows<T> op) {
   using A = Sum<T>;
   using Row = HeldRow<kHeldPacks<kind>, n, T>;
@@ -43,7 +47,12 @@ __global__ void norm_kernel(NormRows<T> op) {
     op.inverse[row] = found.inverse;
     if constexpr (kind == NormKind::kLayerNorm) op.mean[row] = found.mean;
   }
-  apply<kind>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
+  auto largest = apply<kind, kCollects>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
+  if (team.lanes == 32) {  // other teams of the block may have exited
+    largest.finish_warp(op.magnitudes);
+  } else {
+    largest.template finish<kRowThreads>(op.magnitudes);
+  }
 }
 
 template <NormKind kind, int n, class T>
@@ -55,7 +64,7 @@ __global__ void norm_recompute_kernel(NormRows<T> op) {
   const std::int64_t start = row * op.width;
   const Statistics<A> found{kind == NormKind::kLayerNorm ? op.mean[row] : A(0), op.inverse[row]};
   const HeldRow<kHeldPacks<kind>, n, T> x(op.x + start, op.width, team);
-  apply<kind>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
+  apply<kind, false>(op.y + start, x, op.gain, op.gain_offset, op.bias, found);
 }
 
 template <class T>

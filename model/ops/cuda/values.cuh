@@ -133,9 +133,12 @@ template <int kCount, class T>
 __device__ void load(Sum<T> (&to)[kCount], const T* from) {
   widen(to, pack_at<kCount>(from));
 }
+// Returns what it stored.
 template <int kCount, class T, class From>
-__device__ void store(T* to, const From (&from)[kCount]) {
-  *reinterpret_cast<Pack<T, kCount>*>(to) = packed<T>(from);
+__device__ Pack<T, kCount> store(T* to, const From (&from)[kCount]) {
+  const Pack<T, kCount> pack = packed<T>(from);
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
+  return pack;
 }
 
 // N adjacent elements in T, for rows with any alignment: moved at once if aligned to their size or

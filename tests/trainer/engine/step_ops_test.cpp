@@ -184,22 +184,65 @@ TEST(StepOps, of_products_that_add_the_residual_stream_have_fewer_passes) {
   EXPECT_EQ(passes(record_step(spec, {}, imagined_gpu()).block().forward), 9);
 }
 
+double quantized_bytes(const PartOps::List& list) {
+  double bytes = 0;
+  for (const PlannedOp& op : list) {
+    if (op.name == std::string_view("quantize")) bytes += op.bytes;
+  }
+  return bytes;
+}
+
 TEST(StepOps, in_float8_quantize_weights_once_a_step) {
   EngineSpec spec = test::float8_spec_of("qwen3");
-  const auto quantized = [](const PartOps::List& list) {
-    double bytes = 0;
-    for (const PlannedOp& op : list)
-      bytes += op.name == std::string_view("quantize") ? op.bytes : 0;
-    return bytes;
-  };
   const PartOps kept = record_step(spec, {}).block();
   spec.training.float8_keep_codes = false;
   const PartOps each = record_step(spec, {}).block();
   const double hidden = 32, weights = hidden * (32 + 2 * 16 + 32 + 3 * 48);
-  EXPECT_EQ(quantized(each.forward) - quantized(kept.forward), 5 * weights);
-  EXPECT_EQ(quantized(each.backward) - quantized(kept.backward), 5 * weights);
-  EXPECT_EQ(quantized(kept.update), 6 * weights);
-  EXPECT_EQ(quantized(each.update), 0);
+  EXPECT_EQ(quantized_bytes(each.forward) - quantized_bytes(kept.forward), 5 * weights);
+  EXPECT_EQ(quantized_bytes(each.backward) - quantized_bytes(kept.backward), 5 * weights);
+  EXPECT_EQ(quantized_bytes(kept.update), 6 * weights);
+  EXPECT_EQ(quantized_bytes(each.update), 0);
+}
+
+// Norms and activations collect the largest magnitude of what they write, attention, and the norms'
+// backward, do not.
+TEST(StepOps, in_float8_measure_what_no_op_measured) {
+  EngineSpec spec = test::float8_spec_of("qwen3");
+  spec.model.intermediate_size = 64;
+  spec.training.float8_keep_codes = false;
+  const double tokens = 80, hidden = 32, inner = 64, query = 32, qkv = 64;
+  // A byte for a code; reads of two bytes for codes and, if not measured, for the magnitude.
+  const double measured = 3, unmeasured = 5, both_measured = 4, both_unmeasured = 6;
+  const double weights = unmeasured * (qkv * hidden + query * hidden + 3 * hidden * inner);
+  const auto forward_of = [&](double norm) {
+    return tokens * (2 * norm * hidden + unmeasured * query + measured * inner) + weights;
+  };
+  // Gradients in both orientations, then the transposed inputs, with the scale of the forward.
+  const double backward =
+      tokens * (2 * both_unmeasured * hidden + both_measured * 2 * inner + both_unmeasured * qkv +
+                measured * (2 * hidden + query + inner)) +
+      weights;
+  for (const Recompute recompute : kRecomputeModes) {
+    SCOPED_TRACE(kRecomputeNames[static_cast<std::size_t>(recompute)]);
+    spec.activation_checkpoint.mode = recompute;
+    const PartOps block = record_step(spec, {}).block();
+    EXPECT_EQ(quantized_bytes(block.forward), forward_of(measured));
+    // Full recomputation stops at the activation, whose codes only the weight gradient reads.
+    const double again =
+        recompute == Recompute::kFull
+            ? forward_of(measured) - tokens * measured * inner - unmeasured * hidden * inner
+            : 0;
+    EXPECT_EQ(quantized_bytes(block.backward), backward + again);
+  }
+  spec.activation_checkpoint.mode = Recompute::kNone;
+  EXPECT_EQ(names(record_step(spec, {}).block().forward),
+            "rms_norm quantize quantize quantize matmul head_norm rope attention quantize quantize "
+            "quantize quantize matmul rms_norm quantize quantize quantize matmul swiglu quantize "
+            "quantize quantize matmul add");
+  // With sequence parallelism a rank's norm writes a part of what its products quantize.
+  spec.parallelism.sequence = true;
+  const double of_ranks = quantized_bytes(record_step(spec, {.tensor = 2}).block().forward);
+  EXPECT_EQ(of_ranks, forward_of(unmeasured) / 2 + tokens * unmeasured * hidden);
 }
 
 // The first micro-batch's gradients replace, those of others accumulate.

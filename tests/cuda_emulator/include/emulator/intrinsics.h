@@ -99,6 +99,9 @@ inline float __saturatef(float value) {
 inline int atomicAdd(int* at, int by) {
   return std::exchange(*at, *at + by);
 }
+inline int atomicMax(int* at, int value) {
+  return std::exchange(*at, std::max(*at, value));
+}
 template <class T>
 T __ldg(const T* from) {
   return *from;

@@ -73,26 +73,38 @@ TEST(Estimate, DocumentMasksTakeOurOwnAttention) {
   EXPECT_DOUBLE_EQ(masked_to_whole(fast), 1);
 }
 
-// Both operands of three products are read in 16 bits, for the largest magnitude and for codes of
-// 8: weights twice; inputs twice, with one magnitude; gradients once, for two codes.
+// Both operands of three products are read in 16 bits, for codes of 8 and, unless the op that wrote
+// them knows it, for the largest magnitude: weights twice; inputs twice, with one magnitude, which
+// attention alone does not know; gradients once, for two codes, with the activation's known.
 TEST(Estimate, Float8PaysForItsQuantization) {
   const DeviceProfile h100 = find_profile("H100");
   Workload work = of({}, 1);
   const double half = estimate_step(work, h100).parts.streams;
   work.spec.precision = MatmulPrecision::kFloat8;
   const double tokens = 4096, hidden = 4096, intermediate = 16384;
-  double bytes = 0, passes = 0;
-  for (const auto& [out, in] :
-       {std::pair{3 * hidden, hidden}, std::pair{hidden, hidden},
-        std::pair{2 * intermediate, hidden}, std::pair{hidden, intermediate}}) {
-    bytes += 16 * (8 * tokens * in + 6 * tokens * out + 10 * out * in);
-    passes += 3 + 2 + 4;
+  double bytes = 0, passes = 0, weights = 0;
+  struct Layer {
+    double out, in;
+    bool knows_input, knows_gradient;
+  };
+  for (const auto& [out, in, knows_input, knows_gradient] :
+       {Layer{3 * hidden, hidden, true, false}, Layer{hidden, hidden, false, false},
+        Layer{2 * intermediate, hidden, true, true}, Layer{hidden, intermediate, true, false}}) {
+    bytes += 16 * ((knows_input ? 6 : 8) * tokens * in + (knows_gradient ? 4 : 6) * tokens * out);
+    passes += (knows_input ? 2 : 3) + (knows_gradient ? 1 : 2);
+    weights += out * in;
   }
-  const double more = estimate_step(work, h100).parts.streams - half;
-  EXPECT_NEAR(
-      more,
-      bytes / h100.stream_bandwidth(NumberFormat::kHalf, "quantize") + 16 * passes * h100.launch,
-      1e-3 * more);
+  const double rate = h100.stream_bandwidth(NumberFormat::kHalf, "quantize");
+  const StepEstimate kept = estimate_step(work, h100);
+  const double more = kept.parts.streams - half;
+  EXPECT_NEAR(more, bytes / rate + 16 * passes * h100.launch, 1e-3 * more);
+  // Of the weights four products' in each micro-batch, or once a step.
+  work.spec.training.float8_keep_codes = false;
+  const StepEstimate each = estimate_step(work, h100);
+  EXPECT_NEAR(each.parts.streams - kept.parts.streams,
+              16 * (10 * weights / rate + 4 * 4 * h100.launch), 1e-3 * more);
+  const double once = kept.parts.optimizer - each.parts.optimizer;
+  EXPECT_NEAR(once, 6 * weights / rate + 4 * 2 * h100.launch, 1e-3 * once);
 }
 
 // Both operands of each product are read in 16 bits and written with a scale per block, by NVFP4
