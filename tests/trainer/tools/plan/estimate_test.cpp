@@ -74,7 +74,7 @@ TEST(Estimate, DocumentMasksTakeOurOwnAttention) {
 }
 
 // Both operands of three products are read in 16 bits, for codes of 8 and, unless the op that wrote
-// them knows it, for the largest magnitude: weights twice; inputs twice, with one magnitude, which
+// them knows it, for the largest magnitude: inputs twice, with one magnitude, which
 // attention alone does not know; gradients once, for two codes, with the activation's known.
 TEST(Estimate, Float8PaysForItsQuantization) {
   const DeviceProfile h100 = find_profile("H100");
@@ -98,13 +98,13 @@ TEST(Estimate, Float8PaysForItsQuantization) {
   const StepEstimate kept = estimate_step(work, h100);
   const double more = kept.parts.streams - half;
   EXPECT_NEAR(more, bytes / rate + 16 * passes * h100.launch, 1e-3 * more);
-  // Of the weights four products' in each micro-batch, or once a step.
+  // Weights are read twice for four products of each micro-batch, or once a step.
   work.spec.training.float8_keep_codes = false;
   const StepEstimate each = estimate_step(work, h100);
   EXPECT_NEAR(each.parts.streams - kept.parts.streams,
               16 * (10 * weights / rate + 4 * 4 * h100.launch), 1e-3 * more);
   const double once = kept.parts.optimizer - each.parts.optimizer;
-  EXPECT_NEAR(once, 6 * weights / rate + 4 * 2 * h100.launch, 1e-3 * once);
+  EXPECT_NEAR(once, 16 * (6 * weights / rate + 4 * 2 * h100.launch), 1e-3 * once);
 }
 
 // Both operands of each product are read in 16 bits and written with a scale per block, by NVFP4
