@@ -211,7 +211,7 @@ void Attention::rotate(ExecContext& ctx, Tensor qkv, Tensor positions, bool back
 }
 
 // Queries, keys and values of x after QK-norm and rotary embedding, in ctx.saved.
-Tensor Attention::project(ExecContext& ctx, const Measured& x, Tensor positions,
+Tensor Attention::project(ExecContext& ctx, const MeasuredTensor& x, Tensor positions,
                           Saved& saved) const {
   Tensor qkv = in_.forward(ctx, ctx.saved, x, saved.in);
   if (spec_.qk_norm != QkNorm::kNone) qkv = normalize(ctx, qkv, saved);
@@ -239,8 +239,9 @@ Tensor Attention::join(ExecContext& ctx, Arena& into, Tensor mixed, Saved& saved
   return region_.leave(ctx, into, partial);
 }
 
-Tensor Attention::forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
-                          Recompute recompute, Saved& saved, const Residual& residual) const {
+Tensor Attention::forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x,
+                          const MicroBatch& batch, Recompute recompute, Saved& saved,
+                          const Residual& residual) const {
   const bool again = region_.recomputes_enter(recompute);
   Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   saved.qkv = project(ctx, enter(ctx, region_, entered, x), batch.positions, saved);

@@ -81,7 +81,7 @@ class Attention {
 
   // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
   // activations are not saved.
-  Tensor forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
+  Tensor forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x, const MicroBatch& batch,
                  Recompute recompute, Saved& saved, const Residual& residual = {}) const;
   // Whether forward quantizes x itself, not what a region makes of it.
   bool quantizes_input() const { return in_.is_float8() && !region_.splits_tokens(); }
@@ -97,7 +97,7 @@ class Attention {
                            std::int64_t at_once) const;
 
  private:
-  Tensor project(ExecContext& ctx, const Measured& x, Tensor positions, Saved& saved) const;
+  Tensor project(ExecContext& ctx, const MeasuredTensor& x, Tensor positions, Saved& saved) const;
   Tensor normalize(ExecContext& ctx, Tensor qkv, Saved& saved) const;
   void normalize_backward(ExecContext& ctx, Tensor dqkv, const Saved& saved) const;
   void rotate(ExecContext& ctx, Tensor qkv, Tensor positions, bool backward) const;

@@ -47,25 +47,25 @@ ops::Float8Matrix Linear::codes(ExecContext& ctx, bool transpose) const {
   return {kValues, transpose ? kept.transposed : kept.plain, kept.inverse_scale};
 }
 
-Tensor Linear::forward(ExecContext& ctx, Arena& into, const Measured& x, Saved& saved,
+Tensor Linear::forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x, Saved& saved,
                        Slice part) const {
   const Tensor y = into.take({x.values.rows(), out()}, x.values.dtype);
   forward(ctx, y, x, saved, part);
   return y;
 }
 
-void Linear::forward(ExecContext& ctx, Tensor y, const Measured& x, Saved& saved,
+void Linear::forward(ExecContext& ctx, Tensor y, const MeasuredTensor& x, Saved& saved,
                      Slice part) const {
   multiply(ctx, y, x, bias_ && part.index == 0 ? bias_->value : Tensor{}, {}, saved);
 }
 
-void Linear::forward_add(ExecContext& ctx, const Residual& residual, const Measured& x,
+void Linear::forward_add(ExecContext& ctx, const Residual& residual, const MeasuredTensor& x,
                          Saved& saved) const {
   multiply(ctx, residual.sum, x, bias_ ? bias_->value : Tensor{}, residual.x, saved);
 }
 
-void Linear::multiply(ExecContext& ctx, Tensor y, const Measured& x, Tensor bias, Tensor addend,
-                      Saved& saved) const {
+void Linear::multiply(ExecContext& ctx, Tensor y, const MeasuredTensor& x, Tensor bias,
+                      Tensor addend, Saved& saved) const {
   saved.x = x.values;
   if (!is_float8()) {
     ops::gemm(ctx.stream, y, x.values, weight_.value,
@@ -136,7 +136,7 @@ void Linear::add_gradients(ExecContext& ctx, const Gradient& gradient, const Sav
   }
 }
 
-Measured enter(ExecContext& ctx, Region& region, Arena& into, const Measured& x) {
+MeasuredTensor enter(ExecContext& ctx, Region& region, Arena& into, const MeasuredTensor& x) {
   // With sequence parallelism there are other ranks' rows inside.
   return {region.enter(ctx, into, x.values), region.splits_tokens() ? Tensor{} : x.magnitudes};
 }

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
-#include "model/layers/measured.h"
+#include "model/layers/measured_tensor.h"
 #include "model/layers/region.h"
 #include "model/ops/gemm.h"
 #include "model/params/param_store.h"
@@ -60,7 +60,7 @@ class Linear {
   // The gradient of y, which both halves of a backward read.
   struct Gradient {
     explicit Gradient(Tensor y) : Gradient(y, y) {}
-    explicit Gradient(const Measured& y) : Gradient(y.values) { magnitudes = y.magnitudes; }
+    explicit Gradient(const MeasuredTensor& y) : Gradient(y.values) { magnitudes = y.magnitudes; }
     Gradient(Tensor y, Tensor sum) : dy(y), dsum(sum) {}
     Tensor dy;
     // The gradient of the sum over ranks, if that is not dy; empty: the bias's gradient is computed
@@ -83,11 +83,12 @@ class Linear {
   std::int64_t in() const { return weight_.value.shape[1]; }
 
   // Returns y in `into`; or replaces y.
-  Tensor forward(ExecContext& ctx, Arena& into, const Measured& x, Saved& saved,
+  Tensor forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x, Saved& saved,
                  Slice part = {}) const;
-  void forward(ExecContext& ctx, Tensor y, const Measured& x, Saved& saved, Slice part = {}) const;
+  void forward(ExecContext& ctx, Tensor y, const MeasuredTensor& x, Saved& saved,
+               Slice part = {}) const;
   // residual.sum = residual.x + y.
-  void forward_add(ExecContext& ctx, const Residual& residual, const Measured& x,
+  void forward_add(ExecContext& ctx, const Residual& residual, const MeasuredTensor& x,
                    Saved& saved) const;
   // The two halves are separate so that a caller can send dx before it computes the weight
   // gradient, or defer the weight gradient (ctx.deferred). Returns dx, in scratch; or replaces dx.
@@ -114,7 +115,7 @@ class Linear {
  private:
   // The weight's codes, or those of its transpose; in scratch if none are kept.
   ops::Float8Matrix codes(ExecContext& ctx, bool transpose) const;
-  void multiply(ExecContext& ctx, Tensor y, const Measured& x, Tensor bias, Tensor addend,
+  void multiply(ExecContext& ctx, Tensor y, const MeasuredTensor& x, Tensor bias, Tensor addend,
                 Saved& saved) const;
   void add_gradients(ExecContext& ctx, const Gradient& gradient, const Saved& saved) const;
 
@@ -124,7 +125,7 @@ class Linear {
 };
 
 // x inside the region, in `into` if it is another tensor.
-Measured enter(ExecContext& ctx, Region& region, Arena& into, const Measured& x);
+MeasuredTensor enter(ExecContext& ctx, Region& region, Arena& into, const MeasuredTensor& x);
 
 // What a forward saved inside a region, with x; recomputed in ctx.lasting() if only this rank's
 // rows were saved.

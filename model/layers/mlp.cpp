@@ -67,7 +67,7 @@ void Mlp::update_codes(ExecContext& ctx) const {
   down_.update_codes(ctx);
 }
 
-Measured Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const {
+MeasuredTensor Mlp::activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const {
   const Tensor act = into.take({pre.rows(), gated_ ? pre.width() / 2 : pre.width()}, pre.dtype);
   if (gated_) {
     ops::gate(ctx.stream, act, pre, activation_, 0, magnitudes);
@@ -85,13 +85,13 @@ std::int64_t Mlp::chunk_rows(Device device, std::int64_t tokens, std::int64_t ra
   return (tokens + chunks * kTile - 1) / (chunks * kTile) * kTile;
 }
 
-Tensor Mlp::forward(ExecContext& ctx, Arena& into, const Measured& x, Recompute recompute,
+Tensor Mlp::forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x, Recompute recompute,
                     Saved& saved, const Residual& residual) const {
   const bool again = region_.recomputes_enter(recompute);
   const bool selective = recompute == Recompute::kSelective;
   Arena& entered = drops_norms(recompute) || again ? ctx.scratch : ctx.saved;
   Arena& passing = region_.splits_tokens() ? ctx.scratch : into;
-  const Measured all = enter(ctx, region_, entered, x);
+  const MeasuredTensor all = enter(ctx, region_, entered, x);
   const std::int64_t tokens = all.values.rows();
   if (recompute == Recompute::kFull && chunk_rows(ctx, tokens) < tokens) {
     saved = {.up = {.x = all.values}};
@@ -102,8 +102,8 @@ Tensor Mlp::forward(ExecContext& ctx, Arena& into, const Measured& x, Recompute 
   }
   saved.pre = up_.forward(ctx, ctx.saved, all, saved.up);
   if (again) saved.up = {.own = x.values, .inverse_scale = saved.up.inverse_scale};
-  const Measured act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre,
-                                down_.take_magnitudes(ctx.scratch));
+  const MeasuredTensor act = activate(ctx, selective ? ctx.scratch : ctx.saved, saved.pre,
+                                      down_.take_magnitudes(ctx.scratch));
   if (residual) {
     down_.forward_add(ctx, residual, act, saved.down);
     return residual.sum;
@@ -120,7 +120,8 @@ void Mlp::forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual
     ExecContext passing{ctx.stream, ctx.scratch, ctx.scratch};
     Linear::Saved unused;
     const Tensor pre = up_.forward(passing, ctx.scratch, x.row_slice(first, rows), unused);
-    const Measured act = activate(passing, ctx.scratch, pre, down_.take_magnitudes(ctx.scratch));
+    const MeasuredTensor act =
+        activate(passing, ctx.scratch, pre, down_.take_magnitudes(ctx.scratch));
     const Tensor to = y.row_slice(first, rows);
     if (residual) {
       down_.forward_add(passing, {residual.x.row_slice(first, rows), to}, act, unused);
@@ -130,8 +131,8 @@ void Mlp::forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual
   }
 }
 
-void Mlp::restore(ExecContext& ctx, const Measured& x, Saved& saved) const {
-  const Measured all = enter(ctx, region_, ctx.saved, x);
+void Mlp::restore(ExecContext& ctx, const MeasuredTensor& x, Saved& saved) const {
+  const MeasuredTensor all = enter(ctx, region_, ctx.saved, x);
   saved = {.up = {.x = all.values, .magnitudes = all.magnitudes}};
 }
 
@@ -144,7 +145,8 @@ void Mlp::restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved
 Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
   const Tensor d = region_.leave_backward(ctx, dy);
   if (!saved.pre) return backward_in_chunks(ctx, d, dy, {saved.up.x, saved.up.magnitudes});
-  const Measured dpre = activation_backward(ctx, Linear::Gradient(d, dy), saved.pre, saved.down);
+  const MeasuredTensor dpre =
+      activation_backward(ctx, Linear::Gradient(d, dy), saved.pre, saved.down);
   const Linear::Saved up = entered(ctx, region_, saved.up);
   Linear::Gradient of_up(dpre);
   const Tensor dx = region_.start_enter_backward(ctx, up_.backward_input(ctx, of_up));
@@ -154,8 +156,8 @@ Tensor Mlp::backward(ExecContext& ctx, Tensor dy, const Saved& saved) const {
 }
 
 // Adds the gradients of down and returns that of `pre`, in the arena that up's asks for.
-Measured Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
-                                  const Linear::Saved& down) const {
+MeasuredTensor Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                                        const Linear::Saved& down) const {
   const Tensor dact = down_.backward_input(ctx, of_down);
   down_.backward_weight(ctx, of_down, down);
   Arena& into = up_.gradient_arena(ctx);
@@ -171,10 +173,10 @@ Measured Mlp::activation_backward(ExecContext& ctx, Linear::Gradient of_down, Te
 }
 
 Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
-                                    const Measured& x) const {
+                                    const MeasuredTensor& x) const {
   Linear::Saved up;
   Tensor pre;
-  Measured act;
+  MeasuredTensor act;
   {
     const RecomputedOps recomputed(ctx.stream);
     ExecContext again{ctx.stream, ctx.lasting(), ctx.scratch};
@@ -187,14 +189,15 @@ Mlp::UpGradient Mlp::chunk_backward(ExecContext& ctx, Tensor dx, const Linear::G
   return {of_up, up};
 }
 
-Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, const Measured& all) const {
+Tensor Mlp::backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy,
+                               const MeasuredTensor& all) const {
   const Tensor x = all.values, dx = ctx.scratch.take(x.shape, d.dtype);
   const std::int64_t step = chunk_rows(ctx, x.rows());
   const auto chunk = [&](std::int64_t first, std::int64_t rows) {
     // dy may have the rows of this rank alone: its sum is down's bias's gradient of all chunks.
     const Linear::Gradient of_down(d.row_slice(first, rows), first == 0 ? dy : Tensor{});
     return chunk_backward(ctx, dx.row_slice(first, rows), of_down,
-                          rows == x.rows() ? all : Measured(x.row_slice(first, rows)));
+                          rows == x.rows() ? all : MeasuredTensor(x.row_slice(first, rows)));
   };
   std::int64_t first = 0;
   for (; first + step < x.rows(); first += step) {

@@ -41,7 +41,7 @@ class Mlp {
   // Returns y in `into`, or residual.sum. If the backward recomputes norms, the region's input
   // activations are not saved; with selective recomputation the output of the activation is not
   // either. With full recomputation of several chunks only x is.
-  Tensor forward(ExecContext& ctx, Arena& into, const Measured& x, Recompute recompute,
+  Tensor forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x, Recompute recompute,
                  Saved& saved, const Residual& residual = {}) const;
   // Whether `tokens` of x are quantized at once, not in chunks nor as what a region makes of them.
   bool quantizes_input(const ExecContext& ctx, std::int64_t tokens, Recompute recompute) const {
@@ -49,7 +49,7 @@ class Mlp {
            (recompute != Recompute::kFull || chunk_rows(ctx, tokens) == tokens);
   }
   // After full recomputation, for a backward that recomputes all but x.
-  void restore(ExecContext& ctx, const Measured& x, Saved& saved) const;
+  void restore(ExecContext& ctx, const MeasuredTensor& x, Saved& saved) const;
   // Recomputes what the forward did not save: the input and the output of the activation.
   void restore_dropped(ExecContext& ctx, Tensor x, Recompute recompute, Saved& saved) const;
   // Returns dx, in scratch.
@@ -68,13 +68,13 @@ class Mlp {
     Linear::Gradient gradient;
     Linear::Saved saved;
   };
-  Measured activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const;
+  MeasuredTensor activate(ExecContext& ctx, Arena& into, Tensor pre, Tensor magnitudes) const;
   void forward_in_chunks(ExecContext& ctx, Tensor y, Tensor x, const Residual& residual) const;
-  Measured activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
-                               const Linear::Saved& down) const;
+  MeasuredTensor activation_backward(ExecContext& ctx, Linear::Gradient of_down, Tensor pre,
+                                     const Linear::Saved& down) const;
   UpGradient chunk_backward(ExecContext& ctx, Tensor dx, const Linear::Gradient& of_down,
-                            const Measured& x) const;
-  Tensor backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, const Measured& all) const;
+                            const MeasuredTensor& x) const;
+  Tensor backward_in_chunks(ExecContext& ctx, Tensor d, Tensor dy, const MeasuredTensor& all) const;
   Region& region_;
   Activation activation_;
   bool gated_;

@@ -22,16 +22,17 @@ Norm::Norm(ParamStore& params, const std::string& name, const NormSpec& spec, co
   }
 }
 
-Measured Norm::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved, bool measures) const {
+MeasuredTensor Norm::forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved,
+                             bool measures) const {
   return normalize(ctx, into, {}, x, {}, saved, measures);
 }
-Measured Norm::forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual, Saved& saved,
-                           bool measures) const {
+MeasuredTensor Norm::forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual,
+                                 Saved& saved, bool measures) const {
   return normalize(ctx, into, ctx.saved.take(x.shape, x.dtype), x, residual, saved, measures);
 }
 
-Measured Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
-                         Saved& saved, bool measures) const {
+MeasuredTensor Norm::normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
+                               Saved& saved, bool measures) const {
   const DType statistics = accumulator_of(x.dtype);
   saved.x = sum ? sum : x;
   saved.inverse = ctx.saved.take({x.rows()}, statistics);

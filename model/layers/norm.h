@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "model/layers/measured.h"
+#include "model/layers/measured_tensor.h"
 #include "model/layers/region.h"
 #include "model/ops/norm_kind.h"
 #include "model/params/param_store.h"
@@ -26,19 +26,19 @@ class Norm {
   Norm(ParamStore& params, const std::string& name, const NormSpec& spec, const Region& region);
 
   // y = norm(x), in `into`; if `measures`, with its magnitudes, in scratch.
-  Measured forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved,
-                   bool measures = false) const;
+  MeasuredTensor forward(ExecContext& ctx, Arena& into, Tensor x, Saved& saved,
+                         bool measures = false) const;
   // sum = x + residual, saved; y = norm(sum).
-  Measured forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual, Saved& saved,
-                       bool measures = false) const;
+  MeasuredTensor forward_add(ExecContext& ctx, Arena& into, Tensor x, Tensor residual, Saved& saved,
+                             bool measures = false) const;
   // Recomputes y from the saved tensors, in ctx.lasting().
   Tensor again(ExecContext& ctx, const Saved& saved) const;
   // dx = the gradient through the norm, plus dresidual if given. dx may be dresidual.
   void backward(ExecContext& ctx, Tensor dx, Tensor dy, Tensor dresidual, const Saved& saved) const;
 
  private:
-  Measured normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
-                     Saved& saved, bool measures) const;
+  MeasuredTensor normalize(ExecContext& ctx, Arena& into, Tensor sum, Tensor x, Tensor residual,
+                           Saved& saved, bool measures) const;
   NormSpec spec_;
   Weight& gain_;
   Weight* bias_ = nullptr;

@@ -91,9 +91,9 @@ std::optional<Norm> branch_norm(ParamStore& params, const std::string& name, con
 constexpr NormPlacement kNotBefore = NormPlacement::kPost, kNotAfter = NormPlacement::kPre;
 
 // A branch's input, in `norms` if there is a norm, which measures it if the branch quantizes it.
-Measured enter_branch(ExecContext& ctx, Arena& norms, const std::optional<Norm>& norm, Tensor x,
-                      bool measures, Norm::Saved& saved) {
-  return norm ? norm->forward(ctx, norms, x, saved, measures) : Measured(x);
+MeasuredTensor enter_branch(ExecContext& ctx, Arena& norms, const std::optional<Norm>& norm,
+                            Tensor x, bool measures, Norm::Saved& saved) {
+  return norm ? norm->forward(ctx, norms, x, saved, measures) : MeasuredTensor(x);
 }
 Tensor restored(ExecContext& ctx, const std::optional<Norm>& norm, Tensor x,
                 const Norm::Saved& saved) {
@@ -216,15 +216,15 @@ bool Block::adds_in_product(const ExecContext& ctx, const BranchEnd& end, Tensor
 }
 
 // The MLP's input, if saved.mid is computed.
-Measured Block::enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const {
+MeasuredTensor Block::enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const {
   return enter_branch(ctx, norms, mlp_norm_, saved.mid, measures, saved.mlp_norm);
 }
 
 // The residual addition after attention, and the MLP's input.
-Measured Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, bool measures,
-                          Saved& saved) const {
+MeasuredTensor Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed,
+                                bool measures, Saved& saved) const {
   if (mlp_norm_) {
-    const Measured h = mlp_norm_->forward_add(ctx, norms, x, mixed, saved.mlp_norm, measures);
+    const MeasuredTensor h = mlp_norm_->forward_add(ctx, norms, x, mixed, saved.mlp_norm, measures);
     saved.mid = saved.mlp_norm.x;
     return h;
   }
@@ -233,11 +233,11 @@ Measured Block::enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed
   return saved.mid;
 }
 
-Measured Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
-                          Recompute recompute, Saved& saved) const {
+MeasuredTensor Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                                Recompute recompute, Saved& saved) const {
   saved.x = x;
-  const Measured h = enter_branch(ctx, norms, attention_norm_, x, attention_.quantizes_input(),
-                                  saved.attention_norm);
+  const MeasuredTensor h = enter_branch(ctx, norms, attention_norm_, x,
+                                        attention_.quantizes_input(), saved.attention_norm);
   const Tensor words = own_words(batch);
   Residual residual;
   if (adds_in_product(ctx, attention_end_, words)) {
@@ -253,8 +253,9 @@ Measured Block::until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroB
                    measures, saved);
 }
 
-Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
-                          Recompute recompute, Saved& saved, const Residual& residual) const {
+Tensor Block::mlp_forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x,
+                          const MicroBatch& batch, Recompute recompute, Saved& saved,
+                          const Residual& residual) const {
   return moe_ ? moe_->forward(ctx, into, x.values, batch, recompute, saved.moe)
               : mlp_->forward(ctx, into, x, recompute, saved.mlp, residual);
 }
@@ -265,7 +266,8 @@ void Block::compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batc
   // rather than its input.
   const bool dropped =
       drops_norms(recompute) || (recompute == Recompute::kFull && region_.splits_tokens());
-  const Measured h = until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
+  const MeasuredTensor h =
+      until_mlp(ctx, dropped ? ctx.scratch : ctx.saved, x, batch, recompute, saved);
   const Tensor words = own_words(batch);
   Residual residual;
   if (mlp_ && adds_in_product(ctx, mlp_end_, words)) residual = {saved.mid, y};
@@ -289,7 +291,7 @@ void Block::restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) con
   }
   if (recompute_ == Recompute::kFull) {
     ExecContext inner{ctx.stream, ctx.lasting(), ctx.scratch};
-    const Measured h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
+    const MeasuredTensor h = until_mlp(inner, inner.saved, saved.x, batch, Recompute::kFull, saved);
     if (mlp_end_.norm) {
       MicroBatch again = batch;
       again.routers = {};  // the forward has reported
@@ -331,7 +333,7 @@ void Block::decode(ExecContext& ctx, Tensor y, Tensor x, Tensor positions, std::
   const Tensor h =
       enter_branch(inner, ctx.scratch, attention_norm_, x, false, unused.attention_norm).values;
   const Tensor mixed = attention_.decode(inner, h, positions, first, cache);
-  const Measured h2 = enter_mlp(
+  const MeasuredTensor h2 = enter_mlp(
       inner, ctx.scratch, x,
       end_branch(inner, mixed, attention_end_, {}, unused.attention_post_norm), false, unused);
   const Tensor out = mlp_forward(inner, ctx.scratch, h2, {}, Recompute::kNone, unused);

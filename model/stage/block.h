@@ -63,11 +63,11 @@ class Block {
  private:
   void compute(ExecContext& ctx, Tensor y, Tensor x, const MicroBatch& batch, Recompute recompute,
                Saved& saved) const;
-  Measured until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
-                     Recompute recompute, Saved& saved) const;
-  Measured enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, bool measures,
-                     Saved& saved) const;
-  Measured enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const;
+  MeasuredTensor until_mlp(ExecContext& ctx, Arena& norms, Tensor x, const MicroBatch& batch,
+                           Recompute recompute, Saved& saved) const;
+  MeasuredTensor enter_mlp(ExecContext& ctx, Arena& norms, Tensor x, Tensor mixed, bool measures,
+                           Saved& saved) const;
+  MeasuredTensor enter_mlp(ExecContext& ctx, Arena& norms, bool measures, Saved& saved) const;
   // The end of a branch, after attention or MLP, before it is added to the residual stream.
   struct BranchEnd {
     std::optional<Norm> norm;
@@ -81,8 +81,9 @@ class Block {
                     Norm::Saved& saved) const;
   Tensor end_branch_backward(ExecContext& ctx, Tensor dy, const BranchEnd& end, Tensor words,
                              const Norm::Saved& saved) const;
-  Tensor mlp_forward(ExecContext& ctx, Arena& into, const Measured& x, const MicroBatch& batch,
-                     Recompute recompute, Saved& saved, const Residual& residual = {}) const;
+  Tensor mlp_forward(ExecContext& ctx, Arena& into, const MeasuredTensor& x,
+                     const MicroBatch& batch, Recompute recompute, Saved& saved,
+                     const Residual& residual = {}) const;
   void restore(ExecContext& ctx, const MicroBatch& batch, Saved& saved) const;
   Recompute recompute_;
   const double residual_multiplier_;

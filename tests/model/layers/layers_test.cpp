@@ -25,8 +25,9 @@ TEST_P(NormGradient, holds_with_and_without_a_residual) {
     const Tensor of_sum = bench.random({5, 12}, "of sum");
     Norm::Saved saved;
     const auto forward = [&] {
-      const Measured y = with_residual ? norm.forward_add(bench.ctx, bench.keep, x, residual, saved)
-                                       : norm.forward(bench.ctx, bench.keep, x, saved);
+      const MeasuredTensor y = with_residual
+                                   ? norm.forward_add(bench.ctx, bench.keep, x, residual, saved)
+                                   : norm.forward(bench.ctx, bench.keep, x, saved);
       return dot(of_y, y.values) + (with_residual ? dot(of_sum, saved.x) : 0);
     };
     const auto backward = [&] {

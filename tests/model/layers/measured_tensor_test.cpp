@@ -1,6 +1,6 @@
 // Layers in float8 that take magnitudes from the ops that wrote their operands, against layers that
 // pass over the operands for them.
-#include "model/layers/measured.h"
+#include "model/layers/measured_tensor.h"
 
 #include <cstring>
 #include <string_view>
@@ -86,7 +86,7 @@ std::vector<Tensor> unmeasured_mlp(Float8Bench& on, const MlpSpec& spec, const L
   return {y, dx};
 }
 
-TEST(Measured, mlp_has_the_bits_of_one_that_measures_its_operands) {
+TEST(MeasuredTensor, mlp_has_the_bits_of_one_that_measures_its_operands) {
   for (const bool gated : {true, false}) {
     for (const bool bias : {true, false}) {
       SCOPED_TRACE(say(gated ? "gated" : "not gated", bias ? ", biases" : ""));
@@ -124,7 +124,7 @@ TEST(Measured, mlp_has_the_bits_of_one_that_measures_its_operands) {
         SCOPED_TRACE(kRecomputeNames[static_cast<std::size_t>(recompute)]);
         for (const bool measures : {true, false}) {
           EXPECT_TRUE(expected == on.outcome([&] {
-            const Measured h = normalized(measures);
+            const MeasuredTensor h = normalized(measures);
             EXPECT_EQ(static_cast<bool>(h.magnitudes), measures);
             Mlp::Saved saved;
             const Tensor y = mlp.forward(on.ctx, on.keep, h, recompute, saved);
@@ -141,7 +141,7 @@ TEST(Measured, mlp_has_the_bits_of_one_that_measures_its_operands) {
   }
 }
 
-TEST(Measured, attention_has_the_bits_of_one_that_measures_its_input) {
+TEST(MeasuredTensor, attention_has_the_bits_of_one_that_measures_its_input) {
   Float8Bench on;
   AttentionCore core;
   const Tensor no_table;
@@ -164,7 +164,7 @@ TEST(Measured, attention_has_the_bits_of_one_that_measures_its_input) {
   const auto computed = [&](bool measures) {
     return on.outcome([&] {
       Norm::Saved unused;
-      const Measured h = norm.forward(on.ctx, on.keep, x, unused, measures);
+      const MeasuredTensor h = norm.forward(on.ctx, on.keep, x, unused, measures);
       EXPECT_EQ(static_cast<bool>(h.magnitudes), measures);
       Attention::Saved saved;
       const Tensor y = attention.forward(on.ctx, on.keep, h, batch, Recompute::kNone, saved);
@@ -175,7 +175,7 @@ TEST(Measured, attention_has_the_bits_of_one_that_measures_its_input) {
 }
 
 // Inside a region with sequence parallelism there are other ranks' rows.
-TEST(Measured, of_a_region_that_splits_tokens_is_nothing_inside) {
+TEST(MeasuredTensor, of_a_region_that_splits_tokens_is_nothing_inside) {
   struct Splitting : Region {
     bool splits_tokens() const override { return true; }
   } splitting;
