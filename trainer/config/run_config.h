@@ -85,7 +85,7 @@ struct TrainingConfig {
   double ema = 0;       // decay of the weights' exponential average; 0: none
   DropoutRates dropout = {};
   std::string dtype = "float32";
-  bool float8_keep_codes = true;  // of weights, for a step
+  bool float8_cache_weights = true;  // quantized, for a step
   // float16 only: a power of two, and good steps until it doubles.
   std::int64_t loss_scale_init = 65536;
   std::int64_t loss_scale_growth_interval = 2000;

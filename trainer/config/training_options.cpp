@@ -97,10 +97,11 @@ void add_precision(Options& to) {
                         "bfloat16 with the matmuls of the blocks in float8",
                 .effect = Effect::kNumerics,
                 .allowed = {"float32", "bfloat16", "float16", "float8"}});
-  to.push_back({.key = "training.float8_keep_codes",
-                .slot = TRIREME_MEMBER(training.float8_keep_codes),
-                .help = "float8: quantize weights once a step and keep their codes, in 2 bytes a "
-                        "parameter, instead of in every micro-batch; not with zero = 3",
+  to.push_back({.key = "training.float8_cache_weights",
+                .slot = TRIREME_MEMBER(training.float8_cache_weights),
+                .help = "float8: quantize weights once per step and cache them, in 2 bytes per "
+                        "parameter, instead of quantizing them in every micro-batch; no effect "
+                        "with zero = 3",
                 .effect = Effect::kPerformance,
                 .applies = is_float8});
   to.push_back({.key = "training.loss_scale_init",

@@ -159,7 +159,7 @@ void ModelState::allocate(const EngineSpec& spec, Arenas& arenas, bool planning)
   gatherer_.emplace(params_, groups_.data_ranks(), arenas.weights_in_common, arenas.communication);
   for (Stage& stage : stages_) stage.take_tables(arenas.weights, spec.compute, planning);
   // ZeRO-3 holds a weight for a moment only.
-  if (spec.training.float8_keep_codes && !sharing(spec).values) {
+  if (spec.training.float8_cache_weights && !sharing(spec).values) {
     for (Stage& stage : stages_) stage.take_codes(arenas.weights);
   }
   optimizer_.emplace(

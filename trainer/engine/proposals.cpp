@@ -90,9 +90,9 @@ std::vector<Change> changes(const RunConfig& config, Device device) {
     all.push_back({"activation_checkpoint.offload = true",
                    [](RunConfig& c) { c.activation_checkpoint.offload = true; }});
   }
-  if (config.training.dtype == "float8" && config.training.float8_keep_codes) {
-    all.push_back({"training.float8_keep_codes = false",
-                   [](RunConfig& c) { c.training.float8_keep_codes = false; }});
+  if (config.training.dtype == "float8" && config.training.float8_cache_weights) {
+    all.push_back({"training.float8_cache_weights = false",
+                   [](RunConfig& c) { c.training.float8_cache_weights = false; }});
   }
   if (!config.optimizer.offload) {
     all.push_back({"optimizer.offload = true", [](RunConfig& c) { c.optimizer.offload = true; }});

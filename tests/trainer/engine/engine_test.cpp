@@ -274,7 +274,7 @@ TEST_F(EngineTest, float8_codes_of_weights_are_kept_for_a_step_with_the_same_bit
     EngineSpec spec = float8_spec_of(family);
     const EnginePlan plan = plan_engine(spec, RankGroups(), test::kDevice);
     const Trained kept = trained(spec, 3);
-    spec.training.float8_keep_codes = false;
+    spec.training.float8_cache_weights = false;
     const Trained made_anew = trained(spec, 3);
     EXPECT_TRUE(kept.plan_held && made_anew.plan_held) << family;
     EXPECT_EQ(kept.losses, made_anew.losses) << family;

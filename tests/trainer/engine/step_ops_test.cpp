@@ -195,7 +195,7 @@ double quantized_bytes(const PartOps::List& list) {
 TEST(StepOps, in_float8_quantize_weights_once_a_step) {
   EngineSpec spec = test::float8_spec_of("qwen3");
   const PartOps kept = record_step(spec, {}).block();
-  spec.training.float8_keep_codes = false;
+  spec.training.float8_cache_weights = false;
   const PartOps each = record_step(spec, {}).block();
   const double hidden = 32, weights = hidden * (32 + 2 * 16 + 32 + 3 * 48);
   EXPECT_EQ(quantized_bytes(each.forward) - quantized_bytes(kept.forward), 5 * weights);
@@ -209,7 +209,7 @@ TEST(StepOps, in_float8_quantize_weights_once_a_step) {
 TEST(StepOps, in_float8_measure_what_no_op_measured) {
   EngineSpec spec = test::float8_spec_of("qwen3");
   spec.model.intermediate_size = 64;
-  spec.training.float8_keep_codes = false;
+  spec.training.float8_cache_weights = false;
   const double tokens = 80, hidden = 32, inner = 64, query = 32, qkv = 64;
   // A byte for a code; reads of two bytes for codes and, if not measured, for the magnitude.
   const double measured = 3, unmeasured = 5, both_measured = 4, both_unmeasured = 6;

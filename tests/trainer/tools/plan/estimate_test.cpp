@@ -99,7 +99,7 @@ TEST(Estimate, Float8PaysForItsQuantization) {
   const double more = kept.parts.streams - half;
   EXPECT_NEAR(more, bytes / rate + 16 * passes * h100.launch, 1e-3 * more);
   // Weights are read twice for four products of each micro-batch, or once a step.
-  work.spec.training.float8_keep_codes = false;
+  work.spec.training.float8_cache_weights = false;
   const StepEstimate each = estimate_step(work, h100);
   EXPECT_NEAR(each.parts.streams - kept.parts.streams,
               16 * (10 * weights / rate + 4 * 4 * h100.launch), 1e-3 * more);
